@@ -1,0 +1,82 @@
+//! Readers, writers and what they carry. Nothing here learns.
+
+use crate::{Ids, Rows};
+
+/// What the columns of some rows are called.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Features {
+    /// Columns are numbers; the user counts them from 1, as svmlight does.
+    Numbered,
+    /// Columns have names, in the order of the columns.
+    Named(Ids),
+}
+
+/// The names of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RowIds {
+    /// Rows are named by their 0-based position.
+    Positions,
+    /// Rows bring names; a name may stand twice, but cannot be looked up then.
+    Named(Vec<String>),
+}
+
+/// Labels of rows: any number a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Labels {
+    /// The user's names of the labels, in the order they first came.
+    pub names: Ids,
+    /// Label numbers of all rows, one row after the other.
+    numbers: Vec<u32>,
+    /// Where the labels of each row start, with the end at last.
+    starts: Vec<usize>,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        Labels {
+            names: Ids::new(),
+            numbers: Vec::new(),
+            starts: vec![0],
+        }
+    }
+}
+
+impl Labels {
+    /// How many rows have been added.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Whether no row has been added.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a row with the labels named.
+    pub fn push<'a>(&mut self, labels: impl IntoIterator<Item = &'a str>) {
+        for label in labels {
+            let number = self.names.intern(label);
+            self.numbers.push(number);
+        }
+        self.starts.push(self.numbers.len());
+    }
+
+    /// The label numbers of row `i`.
+    pub fn of(&self, i: usize) -> &[u32] {
+        &self.numbers[self.starts[i]..self.starts[i + 1]]
+    }
+}
+
+/// Rows with their labels and names: what a data file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Labelled<R> {
+    /// The features. A missing cell is stored as NaN until it is filled; no
+    /// reader takes a NaN from a file.
+    pub rows: Rows<R>,
+    /// The labels of each row.
+    pub labels: Labels,
+    /// The names of the rows.
+    pub ids: RowIds,
+    /// The names of the columns.
+    pub features: Features,
+}

@@ -1,0 +1,159 @@
+//! The user's names for rows, features and classes, and the way back.
+
+use hashbrown::HashTable;
+
+/// A list of distinct strings, numbered in the order they came.
+///
+/// The text lies in one buffer, so a million ids cost their bytes and about
+/// twenty more each; the same two arrays go into the model file.
+#[derive(Debug, Clone, Default)]
+pub struct Ids {
+    bytes: Vec<u8>,
+    /// Where each id ends; its start is the end of the one before.
+    ends: Vec<u64>,
+    lookup: HashTable<u32>,
+}
+
+/// FNV-1a: ids are short, and the hash must be the same on every machine.
+fn hash(id: &[u8]) -> u64 {
+    id.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn slice<'a>(bytes: &'a [u8], ends: &[u64], i: u32) -> &'a [u8] {
+    let i = i as usize;
+    let start = if i == 0 { 0 } else { ends[i - 1] as usize };
+    &bytes[start..ends[i] as usize]
+}
+
+impl Ids {
+    /// No ids.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The number of an id, new or known.
+    pub fn intern(&mut self, id: &str) -> u32 {
+        let Ids {
+            bytes,
+            ends,
+            lookup,
+        } = self;
+        let hashed = hash(id.as_bytes());
+        let found = lookup.entry(
+            hashed,
+            |&i| slice(bytes, ends, i) == id.as_bytes(),
+            |&i| hash(slice(bytes, ends, i)),
+        );
+        match found {
+            hashbrown::hash_table::Entry::Occupied(entry) => *entry.get(),
+            hashbrown::hash_table::Entry::Vacant(entry) => {
+                let number = u32::try_from(ends.len()).expect("fewer than 2³² ids");
+                entry.insert(number);
+                bytes.extend_from_slice(id.as_bytes());
+                ends.push(bytes.len() as u64);
+                number
+            }
+        }
+    }
+
+    /// The number of a known id.
+    pub fn find(&self, id: &str) -> Option<u32> {
+        let same = |&i: &u32| slice(&self.bytes, &self.ends, i) == id.as_bytes();
+        self.lookup.find(hash(id.as_bytes()), same).copied()
+    }
+
+    /// The id with this number.
+    #[track_caller]
+    pub fn get(&self, number: u32) -> &str {
+        std::str::from_utf8(slice(&self.bytes, &self.ends, number)).expect("ids are text")
+    }
+
+    /// All ids in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len() as u32).map(|i| self.get(i))
+    }
+
+    /// The two arrays of the model file: all text, and where each id starts
+    /// (with one more entry, the end of the last).
+    pub fn to_parts(&self) -> (Vec<u8>, Vec<u64>) {
+        let offsets = std::iter::once(0)
+            .chain(self.ends.iter().copied())
+            .collect();
+        (self.bytes.clone(), offsets)
+    }
+
+    /// From the two arrays of a model file, which is not trusted.
+    pub fn from_parts(bytes: &[u8], offsets: &[u64]) -> Result<Self, String> {
+        if offsets.first() != Some(&0) || offsets.last() != Some(&(bytes.len() as u64)) {
+            return Err("id offsets do not span the id text".into());
+        }
+        let mut out = Ids::new();
+        for pair in offsets.windows(2) {
+            if pair[0] > pair[1] || pair[1] > bytes.len() as u64 {
+                return Err("id offsets do not increase".into());
+            }
+            let text = std::str::from_utf8(&bytes[pair[0] as usize..pair[1] as usize])
+                .map_err(|_| "an id is not UTF-8 text")?;
+            let number = out.intern(text);
+            if number as usize != out.len() - 1 || out.len() as u64 > u64::from(u32::MAX) {
+                return Err(format!("id `{text}` stands twice"));
+            }
+        }
+        if out.len() != offsets.len() - 1 {
+            return Err("an id stands twice".into());
+        }
+        Ok(out)
+    }
+}
+
+impl PartialEq for Ids {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.ends == other.ends
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for Ids {
+    fn from_iter<I: IntoIterator<Item = S>>(iter: I) -> Self {
+        let mut out = Ids::new();
+        for id in iter {
+            out.intern(id.as_ref());
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_back_in_order_and_are_found() {
+        let ids: Ids = ["b", "a", "", "b", "ü"].into_iter().collect();
+        assert_eq!(ids.iter().collect::<Vec<_>>(), ["b", "a", "", "ü"]);
+        assert_eq!(ids.find("ü"), Some(3));
+        assert_eq!(ids.find("c"), None);
+        let (bytes, offsets) = ids.to_parts();
+        assert_eq!(Ids::from_parts(&bytes, &offsets).unwrap(), ids);
+    }
+
+    #[test]
+    fn damaged_parts_are_refused() {
+        assert!(Ids::from_parts(b"ab", &[0, 3]).is_err());
+        assert!(Ids::from_parts(b"ab", &[0, 2, 1, 2]).is_err());
+        assert!(Ids::from_parts(b"aa", &[0, 1, 2]).is_err());
+        assert!(Ids::from_parts(b"\xff", &[0, 1]).is_err());
+        assert!(Ids::from_parts(b"", &[]).is_err());
+    }
+}

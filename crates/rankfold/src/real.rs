@@ -1,0 +1,59 @@
+//! The two precisions in which rows and tall factors are stored.
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// `f32` or `f64`. All k×k state is `f64` whatever this is.
+pub trait Real:
+    sealed::Sealed
+    + Copy
+    + Default
+    + PartialOrd
+    + Send
+    + Sync
+    + std::fmt::Debug
+    + std::fmt::Display
+    + 'static
+{
+    /// What the command line and the model file call it.
+    const NAME: &'static str;
+    /// The largest finite value.
+    const MAX: f64;
+    /// The distance from 1 to the next value.
+    const EPSILON: f64;
+    /// Widens, exactly.
+    fn to_f64(self) -> f64;
+    /// Rounds to the nearest value.
+    fn from_f64(value: f64) -> Self;
+}
+
+impl Real for f32 {
+    const NAME: &'static str = "f32";
+    const MAX: f64 = f32::MAX as f64;
+    const EPSILON: f64 = f32::EPSILON as f64;
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    const NAME: &'static str = "f64";
+    const MAX: f64 = f64::MAX;
+    const EPSILON: f64 = f64::EPSILON;
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+}

@@ -1,0 +1,262 @@
+//! Sparse vectors and rows: sorted indices beside their values.
+
+use crate::Real;
+
+/// The largest column index a row may have. A tall factor has a row for each
+/// column up to the largest, so a wild index is an error, not an allocation.
+pub const MAX_INDEX: u32 = i32::MAX as u32 - 1;
+
+/// A borrowed sparse vector: indices strictly increasing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SparseRow<'a, R> {
+    /// Column numbers from 0, strictly increasing.
+    pub indices: &'a [u32],
+    /// One value an index.
+    pub values: &'a [R],
+}
+
+impl<'a, R: Real> SparseRow<'a, R> {
+    /// How many entries are stored.
+    pub fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Whether nothing is stored.
+    pub fn is_empty(&self) -> bool {
+        self.indices.is_empty()
+    }
+
+    /// The entries as (index, value).
+    pub fn iter(&self) -> impl Iterator<Item = (u32, R)> + 'a {
+        self.indices
+            .iter()
+            .copied()
+            .zip(self.values.iter().copied())
+    }
+
+    /// ‖x‖², summed in `f64`.
+    pub fn squared_norm(&self) -> f64 {
+        self.values.iter().map(|v| v.to_f64() * v.to_f64()).sum()
+    }
+
+    /// x·y, summed in `f64` over the common support.
+    pub fn dot(&self, other: SparseRow<'_, R>) -> f64 {
+        let (mut i, mut j, mut sum) = (0, 0, 0.0);
+        while i < self.len() && j < other.len() {
+            let (a, b) = (self.indices[i], other.indices[j]);
+            if a == b {
+                sum += self.values[i].to_f64() * other.values[j].to_f64();
+            }
+            i += usize::from(a <= b);
+            j += usize::from(b <= a);
+        }
+        sum
+    }
+}
+
+/// An owned sparse vector: indices strictly increasing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SparseVec<R> {
+    indices: Vec<u32>,
+    values: Vec<R>,
+}
+
+impl<R: Real> SparseVec<R> {
+    /// The zero vector.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From entries in any order; equal indices are added up.
+    pub fn from_entries(mut entries: Vec<(u32, R)>) -> Self {
+        entries.sort_by_key(|&(index, _)| index);
+        let mut out = SparseVec::<R>::new();
+        for (index, value) in entries {
+            if out.indices.last() == Some(&index) {
+                let last = out.values.last_mut().expect("one value an index");
+                *last = R::from_f64(last.to_f64() + value.to_f64());
+            } else {
+                out.push(index, value);
+            }
+        }
+        out
+    }
+
+    /// The non-zeros of a dense vector.
+    pub fn from_dense(values: &[R]) -> Self {
+        let mut out = SparseVec::new();
+        for (i, &v) in values.iter().enumerate() {
+            if v != R::default() {
+                out.push(i as u32, v);
+            }
+        }
+        out
+    }
+
+    /// Empties the vector and keeps its memory.
+    pub fn clear(&mut self) {
+        self.indices.clear();
+        self.values.clear();
+    }
+
+    /// Appends an entry; its index must be above all others.
+    #[track_caller]
+    pub fn push(&mut self, index: u32, value: R) {
+        assert!(
+            self.indices.last().is_none_or(|&last| last < index),
+            "index {index} is not above the last one"
+        );
+        self.indices.push(index);
+        self.values.push(value);
+    }
+
+    /// Becomes a − b, without the entries that cancel; allocates only when it
+    /// has never been this long.
+    pub fn set_difference(&mut self, a: SparseRow<'_, R>, b: SparseRow<'_, R>) {
+        self.clear();
+        let (mut i, mut j) = (0, 0);
+        while i < a.len() || j < b.len() {
+            let left = a.indices.get(i).copied().unwrap_or(u32::MAX);
+            let right = b.indices.get(j).copied().unwrap_or(u32::MAX);
+            let index = left.min(right);
+            let mut value = 0.0;
+            if left == index {
+                value += a.values[i].to_f64();
+                i += 1;
+            }
+            if right == index {
+                value -= b.values[j].to_f64();
+                j += 1;
+            }
+            if value != 0.0 {
+                self.indices.push(index);
+                self.values.push(R::from_f64(value));
+            }
+        }
+    }
+
+    /// The borrowed form.
+    pub fn as_row(&self) -> SparseRow<'_, R> {
+        SparseRow {
+            indices: &self.indices,
+            values: &self.values,
+        }
+    }
+}
+
+/// Many sparse rows in one place (compressed sparse rows).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rows<R> {
+    starts: Vec<usize>,
+    indices: Vec<u32>,
+    values: Vec<R>,
+    columns: usize,
+}
+
+impl<R: Real> Default for Rows<R> {
+    fn default() -> Self {
+        Rows {
+            starts: vec![0],
+            indices: Vec::new(),
+            values: Vec::new(),
+            columns: 0,
+        }
+    }
+}
+
+impl<R: Real> Rows<R> {
+    /// No rows.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many columns: at least one more than the largest index.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// How many entries are stored.
+    pub fn nnz(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Bytes held by the rows.
+    pub fn bytes(&self) -> usize {
+        self.starts.capacity() * size_of::<usize>()
+            + self.indices.capacity() * size_of::<u32>()
+            + self.values.capacity() * size_of::<R>()
+    }
+
+    /// Row `i`.
+    #[inline]
+    pub fn row(&self, i: usize) -> SparseRow<'_, R> {
+        let range = self.starts[i]..self.starts[i + 1];
+        SparseRow {
+            indices: &self.indices[range.clone()],
+            values: &self.values[range],
+        }
+    }
+
+    /// All rows in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = SparseRow<'_, R>> {
+        (0..self.len()).map(|i| self.row(i))
+    }
+
+    /// Widens the matrix without adding entries.
+    pub fn widen(&mut self, columns: usize) {
+        self.columns = self.columns.max(columns);
+    }
+
+    /// Appends a row whose indices strictly increase.
+    #[track_caller]
+    pub fn push(&mut self, row: SparseRow<'_, R>) {
+        assert_eq!(row.indices.len(), row.values.len());
+        assert!(
+            row.indices.is_sorted_by(|a, b| a < b),
+            "row indices must strictly increase"
+        );
+        self.indices.extend_from_slice(row.indices);
+        self.values.extend_from_slice(row.values);
+        self.starts.push(self.indices.len());
+        if let Some(&last) = row.indices.last() {
+            self.widen(last as usize + 1);
+        }
+    }
+
+    /// Gives back memory reserved for rows that never came.
+    pub fn shrink(&mut self) {
+        self.starts.shrink_to_fit();
+        self.indices.shrink_to_fit();
+        self.values.shrink_to_fit();
+    }
+
+    /// The rows named, in that order.
+    pub fn select(&self, rows: impl IntoIterator<Item = usize>) -> Self {
+        let mut out = Rows::new();
+        out.widen(self.columns);
+        for i in rows {
+            out.push(self.row(i));
+        }
+        out
+    }
+}
+
+impl<'a, R: Real> FromIterator<SparseRow<'a, R>> for Rows<R> {
+    fn from_iter<I: IntoIterator<Item = SparseRow<'a, R>>>(iter: I) -> Self {
+        let mut out = Rows::new();
+        for row in iter {
+            out.push(row);
+        }
+        out
+    }
+}
