@@ -1,0 +1,3 @@
+//! One test binary: every binary links the linear algebra once more.
+
+mod golden;
