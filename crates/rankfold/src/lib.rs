@@ -2,13 +2,21 @@
 //! rankings, learned online.
 #![warn(missing_docs)]
 
+pub mod check;
 pub mod data;
 mod error;
+pub mod form;
 mod ids;
+mod kernel;
+pub mod linalg;
+mod loss;
+mod memory;
+pub mod online;
 mod real;
 pub mod sparse;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::Ids;
+pub use loss::Loss;
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};

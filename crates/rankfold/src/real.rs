@@ -28,6 +28,8 @@ pub trait Real:
     fn to_f64(self) -> f64;
     /// Rounds to the nearest value.
     fn from_f64(value: f64) -> Self;
+    /// `self + a·b`, each operation rounded.
+    fn mul_plus(self, a: Self, b: Self) -> Self;
 }
 
 impl Real for f32 {
@@ -42,6 +44,10 @@ impl Real for f32 {
     fn from_f64(value: f64) -> Self {
         value as f32
     }
+    #[inline(always)]
+    fn mul_plus(self, a: Self, b: Self) -> Self {
+        self + a * b
+    }
 }
 
 impl Real for f64 {
@@ -55,5 +61,9 @@ impl Real for f64 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value
+    }
+    #[inline(always)]
+    fn mul_plus(self, a: Self, b: Self) -> Self {
+        self + a * b
     }
 }

@@ -1,0 +1,196 @@
+//! W = Ã K B̃ᵀ: two tall factors and a small core.
+
+use super::upkeep::{Due, Upkeep};
+use super::{Gauge, Tall};
+use crate::kernel::{dot, padded};
+use crate::linalg::{Square, cholesky_upper, solve_upper, svd};
+use crate::{Real, Result, SparseRow};
+
+/// A rectangular matrix of rank k, stored as tall × small × tallᵀ.
+///
+/// K⁻¹ and both Gram matrices with their inverses are kept beside K, so that a
+/// step costs O(k²) besides the rows it touches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Factored<R> {
+    pub(crate) left: Tall<R>,
+    pub(crate) right: Tall<R>,
+    pub(crate) core: Square,
+    pub(crate) core_inverse: Square,
+    pub(crate) upkeep: Upkeep,
+    polish: [Square; 2],
+}
+
+impl<R: Real> Factored<R> {
+    /// W = A Bᵀ, with K = I.
+    #[track_caller]
+    pub fn new(left: Tall<R>, right: Tall<R>) -> Self {
+        assert_eq!(left.rank(), right.rank(), "both sides have the same rank");
+        let k = left.rank();
+        let mut out = Self::from_parts(
+            left,
+            right,
+            Square::identity(k),
+            Square::identity(k),
+            Upkeep::new(1.0),
+        );
+        out.upkeep = Upkeep::new(out.condition());
+        out
+    }
+
+    pub(crate) fn from_parts(
+        left: Tall<R>,
+        right: Tall<R>,
+        core: Square,
+        core_inverse: Square,
+        upkeep: Upkeep,
+    ) -> Self {
+        let k = core.size();
+        Factored {
+            left,
+            right,
+            core,
+            core_inverse,
+            upkeep,
+            polish: [Square::zero(k), Square::zero(k)],
+        }
+    }
+
+    /// k.
+    pub fn rank(&self) -> usize {
+        self.core.size()
+    }
+
+    /// The left tall factor Ã.
+    pub fn left(&self) -> &Tall<R> {
+        &self.left
+    }
+
+    /// The right tall factor B̃.
+    pub fn right(&self) -> &Tall<R> {
+        &self.right
+    }
+
+    /// How often a new gauge was chosen.
+    pub fn refreshes(&self) -> u64 {
+        self.upkeep.refreshes
+    }
+
+    /// leftᵀ W right.
+    pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
+        let width = padded(self.rank());
+        let mut buffer = vec![0.0; 3 * width];
+        let (u, rest) = buffer.split_at_mut(width);
+        let (v, kv) = rest.split_at_mut(width);
+        self.left.project(u, left);
+        self.right.project(v, right);
+        self.core.multiply(kv, v);
+        dot(u, kv)
+    }
+
+    /// W as dense rows: for tests and tiny matrices.
+    pub fn to_dense(&self) -> Vec<Vec<f64>> {
+        dense(&self.left, &self.core, &self.right)
+    }
+
+    /// The balanced SVD gauge, or `None` when W has lost rank to working
+    /// precision.
+    pub fn gauge(&self) -> Option<Gauge> {
+        let left = cholesky_upper(&self.left.gram)?;
+        let right = cholesky_upper(&self.right.gram)?;
+        let (p, sigma, q) = svd(&(&left * self.core.to_faer() * right.transpose()))?;
+        let k = self.rank();
+        let scaled =
+            |m: &faer::Mat<f64>| faer::Mat::from_fn(k, k, |i, j| m[(i, j)] * sigma[j].sqrt());
+        Some(Gauge {
+            left: Square::from_faer(&solve_upper(&left, &scaled(&p))),
+            right: Square::from_faer(&solve_upper(&right, &scaled(&q))),
+            singular_values: sigma,
+        })
+    }
+
+    /// Goes to the balanced SVD gauge: W stays as it is to rounding, K = I, and
+    /// the Gram matrices have the condition of W. False, and nothing changed,
+    /// when W has lost rank to working precision.
+    pub fn refresh(&mut self) -> bool {
+        let Some(gauge) = self.gauge() else {
+            return false;
+        };
+        if gauge.singular_values.last().is_none_or(|&s| s <= 0.0) {
+            return false;
+        }
+        let k = self.rank();
+        self.left.transform(&gauge.left, &gauge.singular_values);
+        self.right.transform(&gauge.right, &gauge.singular_values);
+        self.core = Square::identity(k);
+        self.core_inverse = Square::identity(k);
+        let condition = self.condition();
+        self.upkeep.refreshed(condition);
+        true
+    }
+
+    /// Keeps the small state healthy after an update that changed `rows` rows.
+    pub(crate) fn after_update(&mut self, rows: usize) {
+        let entries = (self.left.rows() + self.right.rows()) * self.rank();
+        match self
+            .upkeep
+            .after_update::<R>(rows, entries, self.condition())
+        {
+            Due::Nothing => {}
+            Due::Polish => self.polish(),
+            Due::Refresh => {
+                if !self.refresh() {
+                    self.polish();
+                }
+            }
+        }
+    }
+
+    fn polish(&mut self) {
+        let mut worn = false;
+        for tall in [&mut self.left, &mut self.right] {
+            tall.gram.symmetrise();
+            let residual = tall
+                .gram
+                .polish_inverse(&mut tall.gram_inverse, &mut self.polish);
+            tall.gram_inverse.symmetrise();
+            worn |= Upkeep::worn(residual);
+        }
+        let residual = self
+            .core
+            .polish_inverse(&mut self.core_inverse, &mut self.polish);
+        if worn || Upkeep::worn(residual) {
+            self.refresh();
+        }
+    }
+
+    fn condition(&self) -> f64 {
+        let core = self.core.norm() * self.core_inverse.norm() / self.rank() as f64;
+        self.left.condition().max(self.right.condition()).max(core)
+    }
+}
+
+/// Ã K B̃ᵀ as dense rows.
+pub(super) fn dense<R: Real>(left: &Tall<R>, core: &Square, right: &Tall<R>) -> Vec<Vec<f64>> {
+    let k = core.size();
+    let entry = |i: usize, j: usize| {
+        let mut sum = 0.0;
+        for a in 0..k {
+            for b in 0..k {
+                sum += left.row(i)[a].to_f64() * core.get(a, b) * right.row(j)[b].to_f64();
+            }
+        }
+        sum
+    };
+    (0..left.rows())
+        .map(|i| (0..right.rows()).map(|j| entry(i, j)).collect())
+        .collect()
+}
+
+impl<R: Real> Factored<R> {
+    /// Grows both sides to at least these numbers of rows; W gains zero rows
+    /// and columns.
+    pub fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.left.grow(left)?;
+        self.right.grow(right)
+    }
+}

@@ -1,0 +1,160 @@
+//! W = Ỹ K Ỹᵀ with K positive definite: one tall factor and a small core.
+
+use super::factored::dense;
+use super::upkeep::{Due, Upkeep};
+use super::{Gauge, Tall};
+use crate::kernel::{dot, padded};
+use crate::linalg::{Square, cholesky_upper, solve_upper, svd};
+use crate::{Real, Result, SparseRow};
+
+/// A symmetric positive semi-definite matrix of rank k.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Psd<R> {
+    pub(crate) factor: Tall<R>,
+    pub(crate) core: Square,
+    pub(crate) core_inverse: Square,
+    pub(crate) upkeep: Upkeep,
+    polish: [Square; 2],
+}
+
+impl<R: Real> Psd<R> {
+    /// W = Y Yᵀ, with K = I.
+    pub fn new(factor: Tall<R>) -> Self {
+        let k = factor.rank();
+        let mut out = Self::from_parts(
+            factor,
+            Square::identity(k),
+            Square::identity(k),
+            Upkeep::new(1.0),
+        );
+        out.upkeep = Upkeep::new(out.condition());
+        out
+    }
+
+    pub(crate) fn from_parts(
+        factor: Tall<R>,
+        core: Square,
+        core_inverse: Square,
+        upkeep: Upkeep,
+    ) -> Self {
+        let k = core.size();
+        Psd {
+            factor,
+            core,
+            core_inverse,
+            upkeep,
+            polish: [Square::zero(k), Square::zero(k)],
+        }
+    }
+
+    /// k.
+    pub fn rank(&self) -> usize {
+        self.core.size()
+    }
+
+    /// The tall factor Ỹ.
+    pub fn factor(&self) -> &Tall<R> {
+        &self.factor
+    }
+
+    /// How often a new gauge was chosen.
+    pub fn refreshes(&self) -> u64 {
+        self.upkeep.refreshes
+    }
+
+    /// leftᵀ W right.
+    pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
+        let width = padded(self.rank());
+        let mut buffer = vec![0.0; 3 * width];
+        let (u, rest) = buffer.split_at_mut(width);
+        let (v, kv) = rest.split_at_mut(width);
+        self.factor.project(u, left);
+        self.factor.project(v, right);
+        self.core.multiply_transposed(kv, v);
+        dot(u, kv)
+    }
+
+    /// W as dense rows: for tests and tiny matrices.
+    pub fn to_dense(&self) -> Vec<Vec<f64>> {
+        dense(&self.factor, &self.core, &self.factor)
+    }
+
+    /// The balanced SVD gauge (both sides are the same), or `None` when W has
+    /// lost rank to working precision.
+    pub fn gauge(&self) -> Option<Gauge> {
+        let r = cholesky_upper(&self.factor.gram)?;
+        // The SVD of a symmetric positive definite matrix is its eigendecomposition.
+        let (p, lambda, _) = svd(&(&r * self.core.to_faer() * r.transpose()))?;
+        let k = self.rank();
+        let scaled = faer::Mat::from_fn(k, k, |i, j| p[(i, j)] * lambda[j].sqrt());
+        let map = Square::from_faer(&solve_upper(&r, &scaled));
+        Some(Gauge {
+            left: map.clone(),
+            right: map,
+            singular_values: lambda,
+        })
+    }
+
+    /// Goes to the balanced gauge: W stays as it is to rounding, K = I, S = Λ.
+    /// False, and nothing changed, when W has lost rank to working precision.
+    pub fn refresh(&mut self) -> bool {
+        let Some(gauge) = self.gauge() else {
+            return false;
+        };
+        if gauge.singular_values.last().is_none_or(|&s| s <= 0.0) {
+            return false;
+        }
+        let k = self.rank();
+        self.factor.transform(&gauge.left, &gauge.singular_values);
+        self.core = Square::identity(k);
+        self.core_inverse = Square::identity(k);
+        let condition = self.condition();
+        self.upkeep.refreshed(condition);
+        true
+    }
+
+    /// Keeps the small state healthy after an update that changed `rows` rows.
+    pub(crate) fn after_update(&mut self, rows: usize) {
+        let entries = self.factor.rows() * self.rank();
+        match self
+            .upkeep
+            .after_update::<R>(rows, entries, self.condition())
+        {
+            Due::Nothing => {}
+            Due::Polish => self.polish(),
+            Due::Refresh => {
+                if !self.refresh() {
+                    self.polish();
+                }
+            }
+        }
+    }
+
+    fn polish(&mut self) {
+        let tall = &mut self.factor;
+        tall.gram.symmetrise();
+        let gram = tall
+            .gram
+            .polish_inverse(&mut tall.gram_inverse, &mut self.polish);
+        tall.gram_inverse.symmetrise();
+        self.core.symmetrise();
+        let core = self
+            .core
+            .polish_inverse(&mut self.core_inverse, &mut self.polish);
+        self.core_inverse.symmetrise();
+        if Upkeep::worn(gram) || Upkeep::worn(core) {
+            self.refresh();
+        }
+    }
+
+    fn condition(&self) -> f64 {
+        let k = self.rank() as f64;
+        let core = self.core.trace() * self.core_inverse.trace() / (k * k);
+        self.factor.condition().max(core)
+    }
+
+    /// Grows to at least this number of rows; W gains zero rows and columns.
+    pub fn grow(&mut self, rows: usize) -> Result<()> {
+        self.factor.grow(rows)
+    }
+}

@@ -1,0 +1,191 @@
+//! A tall factor: n rows of k numbers, with its Gram matrix tracked.
+
+use crate::kernel::{gather, padded, scatter};
+use crate::linalg::{Square, cholesky_upper};
+use crate::{Real, Result, SparseRow, memory};
+
+/// An n×k matrix Ã stored by rows, with S = ÃᵀÃ and S⁻¹ kept up to date by the
+/// learners that change it. Rows are padded to [`padded`]`(k)` entries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tall<R> {
+    k: usize,
+    width: usize,
+    data: Vec<R>,
+    pub(crate) gram: Square,
+    pub(crate) gram_inverse: Square,
+}
+
+impl<R: Real> Tall<R> {
+    /// From the entry at each row and column, with its Gram matrix computed.
+    /// Refused when it does not fit in memory or has not full column rank.
+    pub fn from_fn(rows: usize, k: usize, f: impl Fn(usize, usize) -> f64) -> Result<Self> {
+        let mut out = Self::zero(rows, k)?;
+        let width = out.width;
+        for (i, row) in out.data.chunks_exact_mut(width).enumerate() {
+            for (j, entry) in row[..k].iter_mut().enumerate() {
+                *entry = R::from_f64(f(i, j));
+            }
+        }
+        out.recompute_gram();
+        if out.invert_gram() {
+            Ok(out)
+        } else {
+            Err(crate::Error::input(format!(
+                "the start has not full column rank: {rows} rows, rank {k}"
+            )))
+        }
+    }
+
+    fn zero(rows: usize, k: usize) -> Result<Self> {
+        let mut out = Tall {
+            k,
+            width: padded(k),
+            data: Vec::new(),
+            gram: Square::zero(k),
+            gram_inverse: Square::zero(k),
+        };
+        out.grow(rows)?;
+        Ok(out)
+    }
+
+    /// From the parts of a model file: unpadded rows, and the small state as
+    /// it was saved.
+    pub(crate) fn from_parts(
+        rows: &[R],
+        k: usize,
+        gram: Square,
+        gram_inverse: Square,
+    ) -> Result<Self> {
+        let mut out = Self::zero(rows.len() / k, k)?;
+        let width = out.width;
+        for (row, from) in out.data.chunks_exact_mut(width).zip(rows.chunks_exact(k)) {
+            row[..k].copy_from_slice(from);
+        }
+        out.gram = gram;
+        out.gram_inverse = gram_inverse;
+        Ok(out)
+    }
+
+    /// n.
+    pub fn rows(&self) -> usize {
+        self.data.len() / self.width
+    }
+
+    /// k.
+    pub fn rank(&self) -> usize {
+        self.k
+    }
+
+    /// Row i, without padding.
+    pub fn row(&self, i: usize) -> &[R] {
+        &self.data[i * self.width..][..self.k]
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.data.capacity() * size_of::<R>()
+    }
+
+    /// Adds rows of zeros up to `rows`, which leaves W and S exact.
+    pub fn grow(&mut self, rows: usize) -> Result<()> {
+        let more = rows.saturating_sub(self.rows());
+        if more > 0 {
+            let bytes = more as u128 * self.width as u128 * size_of::<R>() as u128;
+            let what = format!("a factor of {rows} rows and rank {}", self.k);
+            memory::require(bytes, &what)?;
+            self.data.resize(rows * self.width, R::default());
+        }
+        Ok(())
+    }
+
+    /// The part of x that this factor has rows for: unseen features weigh nothing.
+    pub(crate) fn known<'a>(&self, x: SparseRow<'a, R>) -> SparseRow<'a, R> {
+        let rows = self.rows();
+        let count = match x.indices.last() {
+            Some(&last) if last as usize >= rows => {
+                x.indices.partition_point(|&i| (i as usize) < rows)
+            }
+            _ => x.len(),
+        };
+        SparseRow {
+            indices: &x.indices[..count],
+            values: &x.values[..count],
+        }
+    }
+
+    /// `out = Ãᵀ x`; `out` is padded.
+    pub(crate) fn project(&self, out: &mut [f64], x: SparseRow<'_, R>) {
+        gather(
+            &mut out[..self.width],
+            &self.data,
+            self.width,
+            self.known(x),
+        );
+    }
+
+    /// `Ã += x wᵀ`; `w` is padded. The caller updates the Gram matrix.
+    pub(crate) fn add_outer(&mut self, x: SparseRow<'_, R>, w: &[R]) {
+        scatter(&mut self.data, &w[..self.width], x);
+    }
+
+    /// S = ÃᵀÃ from the rows themselves.
+    pub(crate) fn recompute_gram(&mut self) {
+        self.gram = Square::zero(self.k);
+        let mut wide = vec![0.0; self.width];
+        for row in self.data.chunks_exact(self.width) {
+            if row.iter().all(|&r| r == R::default()) {
+                continue;
+            }
+            for (w, r) in wide.iter_mut().zip(row) {
+                *w = r.to_f64();
+            }
+            self.gram.add_outer([&wide], [&wide]);
+        }
+        self.gram.symmetrise();
+    }
+
+    /// S⁻¹ from S; false when S is not positive definite.
+    pub(crate) fn invert_gram(&mut self) -> bool {
+        let k = self.k;
+        let Some(r) = cholesky_upper(&self.gram) else {
+            return false;
+        };
+        // S⁻¹ = R⁻¹ R⁻ᵀ.
+        let inverse_r = crate::linalg::solve_upper(&r, &faer::Mat::identity(k, k));
+        let mut inverse = Square::from_faer(&(&inverse_r * inverse_r.transpose()));
+        inverse.symmetrise();
+        self.gram_inverse = inverse;
+        true
+    }
+
+    /// Ã ← Ã T, with S and S⁻¹ computed anew from the rounded rows. `expected`
+    /// is the diagonal that S has without rounding; it stands in for the
+    /// inverse should the rounded S not be positive definite.
+    pub(crate) fn transform(&mut self, t: &Square, expected: &[f64]) {
+        let mut wide = vec![0.0; self.width];
+        let mut moved = vec![0.0; self.width];
+        for row in self.data.chunks_exact_mut(self.width) {
+            if row.iter().all(|&r| r == R::default()) {
+                continue;
+            }
+            for (w, r) in wide.iter_mut().zip(row.iter()) {
+                *w = r.to_f64();
+            }
+            t.multiply_transposed(&mut moved, &wide);
+            for (r, m) in row.iter_mut().zip(&moved) {
+                *r = R::from_f64(*m);
+            }
+        }
+        self.recompute_gram();
+        if !self.invert_gram() {
+            let diagonal = |i, j| if i == j { 1.0 / expected[i] } else { 0.0 };
+            self.gram_inverse = Square::from_fn(self.k, diagonal);
+        }
+    }
+
+    /// tr S · tr S⁻¹ / k²: between cond(S)/k² and cond(S), for the price of two traces.
+    pub(crate) fn condition(&self) -> f64 {
+        let k = self.k as f64;
+        self.gram.trace() * self.gram_inverse.trace() / (k * k)
+    }
+}

@@ -1,0 +1,83 @@
+//! When to repair the small state, and when to choose a new gauge.
+
+use crate::Real;
+use serde::{Deserialize, Serialize};
+
+/// Updates between two repairs of the inverses, which cost k³.
+const POLISH_EVERY: u64 = 32;
+
+/// Updates between two refreshes when nothing else asks for one.
+const REFRESH_EVERY: u64 = 10_000;
+
+/// A refresh passes over all rows; this many times its cost goes into steps first.
+const REFRESH_SHARE: u64 = 8;
+
+/// Residual of an inverse beyond which polishing it is not enough.
+const WORN: f64 = 1e-6;
+
+/// Counters that decide on repairs. They are saved with the form, so that a
+/// resumed run repairs at the same steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Upkeep {
+    /// Updates since the last refresh.
+    updates: u64,
+    /// Rows changed since the last refresh.
+    rows_changed: u64,
+    /// Condition estimate right after the last refresh.
+    condition: f64,
+    /// Refreshes so far.
+    pub refreshes: u64,
+}
+
+/// What a form should do after an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    Polish,
+    Refresh,
+}
+
+impl Upkeep {
+    pub fn new(condition: f64) -> Self {
+        Upkeep {
+            updates: 0,
+            rows_changed: 0,
+            condition,
+            refreshes: 0,
+        }
+    }
+
+    /// Counts an update that changed `rows` rows of a form with `entries`
+    /// numbers, and says what is due.
+    ///
+    /// The condition is judged by its growth: right after a refresh it is that
+    /// of W, which no gauge can improve.
+    pub fn after_update<R: Real>(&mut self, rows: usize, entries: usize, condition: f64) -> Due {
+        self.updates += 1;
+        self.rows_changed += rows as u64;
+        let limit = if R::EPSILON > 1e-10 { 1e3 } else { 1e6 };
+        let worse = condition > limit && condition > 10.0 * self.condition;
+        let old =
+            self.updates >= REFRESH_EVERY && self.rows_changed >= REFRESH_SHARE * entries as u64;
+        if worse || old {
+            Due::Refresh
+        } else if self.updates.is_multiple_of(POLISH_EVERY) {
+            Due::Polish
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// Whether an inverse with this residual needs more than polishing.
+    pub fn worn(residual: f64) -> bool {
+        residual.is_nan() || residual > WORN
+    }
+
+    /// Starts counting anew.
+    pub fn refreshed(&mut self, condition: f64) {
+        *self = Upkeep {
+            refreshes: self.refreshes + 1,
+            ..Upkeep::new(condition)
+        };
+    }
+}

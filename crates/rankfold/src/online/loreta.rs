@@ -1,0 +1,269 @@
+//! LORETA-1 on W = Ã K B̃ᵀ: a rank-one gradient step and a second-order
+//! retraction to the manifold of rank-k matrices, at sparse cost.
+//!
+//! The dense algorithm moves A to A(I + α a₁b₁ᵀ) + γ p b₁ᵀ. The first term is
+//! a k×k factor common to all rows and goes into K; the second touches only
+//! the rows where p is non-zero. With δ = 1 − ½s + ⅜s² ≥ 5/6 the core never
+//! becomes singular, whatever the step.
+//!
+//! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
+
+use super::{Learned, Learner, Outcome, RankOne, Step};
+use crate::form::Factored;
+use crate::kernel::{dot, padded};
+use crate::{Loss, Real, Result};
+
+/// Below this ratio of determinants a step counts as losing rank.
+pub(super) const RANK_LOSS: f64 = 1e-12;
+
+/// Online learning on the manifold of rank-k matrices.
+#[derive(Debug, Clone)]
+pub struct Loreta<R> {
+    form: Factored<R>,
+    scratch: Scratch<R>,
+}
+
+/// k-vectors of a step, padded; named as in the algorithm.
+#[derive(Debug, Clone)]
+struct Scratch<R> {
+    u: Vec<f64>,
+    v: Vec<f64>,
+    kv: Vec<f64>,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    x: Vec<f64>,
+    y: Vec<f64>,
+    za: Vec<f64>,
+    zb: Vec<f64>,
+    t: [Vec<f64>; 3],
+    row: Vec<R>,
+}
+
+impl<R: Real> Loreta<R> {
+    /// Starts from a form.
+    pub fn new(form: Factored<R>) -> Self {
+        let zeros = || vec![0.0; padded(form.rank())];
+        let scratch = Scratch {
+            u: zeros(),
+            v: zeros(),
+            kv: zeros(),
+            a: zeros(),
+            b: zeros(),
+            x: zeros(),
+            y: zeros(),
+            za: zeros(),
+            zb: zeros(),
+            t: [zeros(), zeros(), zeros()],
+            row: vec![R::default(); padded(form.rank())],
+        };
+        Loreta { form, scratch }
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> &Factored<R> {
+        &self.form
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Factored<R> {
+        self.form
+    }
+
+    /// Moves W along scale · left ⊗ right and retracts. `u` and `v` hold the
+    /// projections of the example from its scoring.
+    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Outcome {
+        let form = &mut self.form;
+        let Scratch {
+            u,
+            v,
+            a,
+            b,
+            x,
+            y,
+            za,
+            zb,
+            t,
+            row,
+            ..
+        } = &mut self.scratch;
+
+        // p = scale · left; everything on the left side is linear in it.
+        form.left.gram_inverse.multiply_transposed(a, u);
+        form.right.gram_inverse.multiply_transposed(b, v);
+        form.core_inverse.multiply(x, a);
+        form.core_inverse.multiply_transposed(y, b);
+        let s_per_scale = dot(b, x);
+        if (s_per_scale * scale).abs() > limit {
+            scale = limit.copysign(scale) / s_per_scale.abs();
+        }
+        for vector in [&mut *u, &mut *a, &mut *x] {
+            vector.iter_mut().for_each(|e| *e *= scale);
+        }
+        let s = s_per_scale * scale;
+
+        let alpha = -0.5 + 0.375 * s;
+        let gamma = 1.0 - 0.5 * s;
+        let delta = 1.0 + alpha * s;
+        let g = gamma / delta;
+        let kappa = alpha * (2.0 + alpha * s);
+        let tau = 1.0 + g * s;
+
+        form.left.gram_inverse.multiply_transposed(za, y);
+        form.right.gram_inverse.multiply_transposed(zb, x);
+        let left = Side::new(
+            scale * scale * example.left.squared_norm(),
+            g,
+            tau,
+            u,
+            a,
+            y,
+            za,
+        );
+        let right = Side::new(example.right.squared_norm(), g, tau, v, b, x, zb);
+        let fits = |trace: f64| trace.is_finite() && trace.max(0.0).sqrt() < R::MAX / 2.0;
+        let healthy = left.ratio > RANK_LOSS
+            && right.ratio > RANK_LOSS
+            && kappa.is_finite()
+            && fits(form.left.gram.trace() + left.trace_gain)
+            && fits(form.right.gram.trace() + right.trace_gain)
+            && (dot(a, a) * dot(b, b) * kappa * kappa).is_finite()
+            && (dot(x, x) * dot(y, y)).is_finite()
+            && left.inverse_is_finite(za)
+            && right.inverse_is_finite(zb);
+        if !healthy {
+            return Outcome::Refused;
+        }
+
+        // Ã[supp p] += g p yᵀ and B̃[supp q] += g q xᵀ.
+        set_row(row, y, g * scale);
+        form.left.add_outer(example.left, row);
+        set_row(row, x, g);
+        form.right.add_outer(example.right, row);
+
+        // S += g(u wᵀ + w uᵀ) + g²‖p‖² w wᵀ and its inverse, on both sides.
+        left.update(&mut form.left, g, tau, u, a, y, za, t);
+        right.update(&mut form.right, g, tau, v, b, x, zb, t);
+
+        // K += κ ã b̃ᵀ and K⁻¹ −= κ/δ² x yᵀ.
+        scaled(&mut t[0], a, kappa);
+        form.core.add_outer([&t[0]], [b]);
+        scaled(&mut t[0], x, -kappa / (delta * delta));
+        form.core_inverse.add_outer([&t[0]], [y]);
+
+        form.after_update(example.left.len() + example.right.len());
+        Outcome::Moved
+    }
+}
+
+/// What one side's Gram matrix needs: the example p with projection u and
+/// coordinates ã = S⁻¹u, and the row change g p wᵀ with z = S⁻¹w.
+struct Side {
+    squared_norm: f64,
+    /// ω²: squared distance of p to the range of the factor.
+    outside: f64,
+    /// ζ = w·z.
+    zeta: f64,
+    /// Δ = det S' / det S.
+    ratio: f64,
+    trace_gain: f64,
+}
+
+impl Side {
+    fn new(
+        squared_norm: f64,
+        g: f64,
+        tau: f64,
+        u: &[f64],
+        a: &[f64],
+        w: &[f64],
+        z: &[f64],
+    ) -> Self {
+        let outside = (squared_norm - dot(u, a)).max(0.0);
+        let zeta = dot(w, z);
+        Side {
+            squared_norm,
+            outside,
+            zeta,
+            ratio: tau * tau + g * g * outside * zeta,
+            trace_gain: 2.0 * g * dot(u, w) + g * g * squared_norm * dot(w, w),
+        }
+    }
+
+    fn inverse_is_finite(&self, z: &[f64]) -> bool {
+        self.ratio.is_finite() && dot(z, z).is_finite()
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn update<R: Real>(
+        &self,
+        tall: &mut crate::form::Tall<R>,
+        g: f64,
+        tau: f64,
+        u: &[f64],
+        a: &[f64],
+        w: &[f64],
+        z: &[f64],
+        t: &mut [Vec<f64>; 3],
+    ) {
+        // S += w (g u + ½c w)ᵀ + (g u + ½c w) wᵀ with c = g²‖p‖².
+        let half = 0.5 * g * g * self.squared_norm;
+        combined(&mut t[0], u, g, w, half);
+        tall.gram.add_outer([w, &t[0]], [&t[0], w]);
+        // S⁻¹ += [g²ζ ããᵀ − gτ(ãzᵀ + zãᵀ) − g²ω² zzᵀ] / Δ, grouped the same way.
+        let (aa, az, zz) = (
+            g * g * self.zeta / self.ratio,
+            -g * tau / self.ratio,
+            -g * g * self.outside / self.ratio,
+        );
+        combined(&mut t[1], a, aa, z, az);
+        combined(&mut t[2], a, az, z, zz);
+        tall.gram_inverse.add_outer([a, z], [&t[1], &t[2]]);
+    }
+}
+
+pub(super) fn set_row<R: Real>(row: &mut [R], w: &[f64], scale: f64) {
+    for (r, w) in row.iter_mut().zip(w) {
+        *r = R::from_f64(scale * w);
+    }
+}
+
+fn scaled(out: &mut [f64], x: &[f64], c: f64) {
+    for (o, x) in out.iter_mut().zip(x) {
+        *o = c * x;
+    }
+}
+
+fn combined(out: &mut [f64], x: &[f64], a: f64, y: &[f64], b: f64) {
+    for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
+        *o = a * x + b * y;
+    }
+}
+
+impl<R: Real> Learner<R> for Loreta<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        let Scratch { u, v, kv, .. } = &mut self.scratch;
+        self.form.left.project(u, example.left);
+        self.form.right.project(v, example.right);
+        self.form.core.multiply(kv, v);
+        dot(u, kv)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        let score = self.score(example);
+        let (value, slope) = loss.at(score, target);
+        let outcome = if slope == 0.0 {
+            Outcome::Idle
+        } else {
+            self.retract(example, -step.size * slope, step.limit)
+        };
+        Learned {
+            score,
+            loss: value,
+            outcome,
+        }
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.form.grow(left, right)
+    }
+}

@@ -1,0 +1,250 @@
+//! LORETA-1-PSD on W = Ỹ K Ỹᵀ: the symmetrised rank-one gradient Sym(pqᵀ) and a
+//! second-order retraction to positive semi-definite matrices of rank k.
+//!
+//! With D = [p q] and Π = ½[[0,1],[1,0]] the gradient is D Π Dᵀ, of rank two.
+//! The common motion of all rows goes into K, the rest touches the support of
+//! p and q. I − ½S + ⅜S² of a symmetric S has eigenvalues ≥ 5/6, so K stays
+//! positive definite for any step.
+//!
+//! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 5.
+
+use super::loreta::{RANK_LOSS, set_row};
+use super::{Learned, Learner, Outcome, RankOne, Step};
+use crate::form::Psd;
+use crate::kernel::{dot, padded};
+use crate::linalg::solve_tiny;
+use crate::{Loss, Real, Result};
+
+/// Online learning on the manifold of rank-k positive semi-definite matrices.
+#[derive(Debug, Clone)]
+pub struct LoretaPsd<R> {
+    form: Psd<R>,
+    scratch: Scratch<R>,
+}
+
+/// k×2 blocks of a step as pairs of padded columns, named as in the algorithm.
+#[derive(Debug, Clone)]
+struct Scratch<R> {
+    u: [Vec<f64>; 2],
+    kv: Vec<f64>,
+    h: [Vec<f64>; 2],
+    x: [Vec<f64>; 2],
+    z: [Vec<f64>; 2],
+    t: [Vec<f64>; 4],
+    row: Vec<R>,
+}
+
+type Two = [[f64; 2]; 2];
+
+fn times(a: Two, b: Two) -> Two {
+    std::array::from_fn(|i| std::array::from_fn(|j| a[i][0] * b[0][j] + a[i][1] * b[1][j]))
+}
+
+fn plus(a: Two, b: Two) -> Two {
+    std::array::from_fn(|i| std::array::from_fn(|j| a[i][j] + b[i][j]))
+}
+
+fn transposed(a: Two) -> Two {
+    std::array::from_fn(|i| std::array::from_fn(|j| a[j][i]))
+}
+
+fn scaled(c: f64, a: Two) -> Two {
+    a.map(|row| row.map(|e| c * e))
+}
+
+const UNIT: Two = [[1.0, 0.0], [0.0, 1.0]];
+const PI: Two = [[0.0, 0.5], [0.5, 0.0]];
+
+/// a (I + b)⁻¹, and det(I + b).
+fn over_unit_plus(a: Two, b: Two) -> (Two, f64) {
+    let m = plus(UNIT, b);
+    let determinant = m[0][0] * m[1][1] - m[0][1] * m[1][0];
+    let adjugate = [[m[1][1], -m[0][1]], [-m[1][0], m[0][0]]];
+    (scaled(1.0 / determinant, times(a, adjugate)), determinant)
+}
+
+/// out[c] = Σ_d columns[d] · m[d][c].
+fn combine<const D: usize, const C: usize>(
+    out: &mut [Vec<f64>],
+    columns: [&[f64]; D],
+    m: [[f64; C]; D],
+) {
+    for (c, target) in out[..C].iter_mut().enumerate() {
+        for (i, entry) in target.iter_mut().enumerate() {
+            *entry = (0..D).map(|d| columns[d][i] * m[d][c]).sum();
+        }
+    }
+}
+
+impl<R: Real> LoretaPsd<R> {
+    /// Starts from a form.
+    pub fn new(form: Psd<R>) -> Self {
+        let zeros = || vec![0.0; padded(form.rank())];
+        let pair = || [zeros(), zeros()];
+        let scratch = Scratch {
+            u: pair(),
+            kv: zeros(),
+            h: pair(),
+            x: pair(),
+            z: pair(),
+            t: [zeros(), zeros(), zeros(), zeros()],
+            row: vec![R::default(); padded(form.rank())],
+        };
+        LoretaPsd { form, scratch }
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> &Psd<R> {
+        &self.form
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Psd<R> {
+        self.form
+    }
+
+    /// Moves W along scale · Sym(left ⊗ right) and retracts. `u` holds the
+    /// projections of the example from its scoring.
+    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Outcome {
+        let form = &mut self.form;
+        let Scratch {
+            u, h, x, z, t, row, ..
+        } = &mut self.scratch;
+
+        for c in 0..2 {
+            form.factor
+                .gram_inverse
+                .multiply_transposed(&mut h[c], &u[c]);
+            form.core_inverse.multiply_transposed(&mut x[c], &h[c]);
+        }
+        // p = scale · left; the eigenvalues of the step are linear in it.
+        let (n1, s, n2) = (dot(&h[0], &x[0]), dot(&h[0], &x[1]), dot(&h[1], &x[1]));
+        let largest = 0.5 * (s.abs() + (n1 * n2).max(0.0).sqrt());
+        if largest * scale.abs() > limit {
+            scale = limit.copysign(scale) / largest;
+        }
+        for vector in [&mut u[0], &mut h[0], &mut x[0]] {
+            vector.iter_mut().for_each(|e| *e *= scale);
+        }
+        for c in 0..2 {
+            form.factor
+                .gram_inverse
+                .multiply_transposed(&mut z[c], &x[c]);
+        }
+
+        let gamma: Two = [[n1 * scale * scale, s * scale], [s * scale, n2]];
+        let theta = plus(scaled(-0.5, PI), scaled(0.375, times(PI, times(gamma, PI))));
+        let numerator = plus(UNIT, scaled(-0.5, times(gamma, PI)));
+        let (f, f_det) = over_unit_plus(numerator, times(gamma, theta));
+        let phi = times(PI, f);
+        let e = plus(scaled(2.0, theta), times(theta, times(gamma, theta)));
+        let (e_inverse, e_det) = over_unit_plus(e, times(gamma, e));
+
+        let across = scale * example.left.dot(example.right);
+        let products: Two = [
+            [scale * scale * example.left.squared_norm(), across],
+            [across, example.right.squared_norm()],
+        ];
+        // S' = S + M N Mᵀ with M = [U X]; S⁻¹' = S⁻¹ − T N(I + CN)⁻¹ Tᵀ with
+        // T = S⁻¹M = [H Z] and C = MᵀT.
+        let corner = times(transposed(phi), times(products, phi));
+        let n: [[f64; 4]; 4] = std::array::from_fn(|i| {
+            std::array::from_fn(|j| match (i / 2, j / 2) {
+                (0, 0) => 0.0,
+                (0, _) => phi[i][j - 2],
+                (_, 0) => phi[j][i - 2],
+                _ => corner[i - 2][j - 2],
+            })
+        });
+        let m = [&u[0], &u[1], &x[0], &x[1]];
+        let tm = [&h[0], &h[1], &z[0], &z[1]];
+        let c: [[f64; 4]; 4] = std::array::from_fn(|i| std::array::from_fn(|j| dot(m[i], tm[j])));
+        let product = |a: &[[f64; 4]; 4], b: &[[f64; 4]; 4]| -> [[f64; 4]; 4] {
+            std::array::from_fn(|i| {
+                std::array::from_fn(|j| (0..4).map(|l| a[i][l] * b[l][j]).sum())
+            })
+        };
+        // N(I + CN)⁻¹ = (I + NC)⁻¹N.
+        let mut system = product(&n, &c);
+        for (i, line) in system.iter_mut().enumerate() {
+            line[i] += 1.0;
+        }
+        let mut middle = n;
+        let ratio = solve_tiny(system, &mut middle);
+
+        let gain: f64 = (0..4)
+            .flat_map(|i| (0..4).map(move |j| (i, j)))
+            .map(|(i, j)| n[i][j] * dot(m[i], m[j]))
+            .sum();
+        let trace = form.factor.gram.trace() + gain;
+        let finite = |a: &[[f64; 4]; 4]| a.iter().flatten().all(|e| e.is_finite());
+        let healthy = ratio > RANK_LOSS
+            && ratio.is_finite()
+            && f_det != 0.0
+            && e_det > 0.0
+            && finite(&n)
+            && finite(&middle)
+            && e.iter().chain(&e_inverse).flatten().all(|v| v.is_finite())
+            && tm.iter().chain(&m).all(|v| dot(v, v).is_finite())
+            && trace.is_finite()
+            && trace.max(0.0).sqrt() < R::MAX / 2.0;
+        if !healthy {
+            return Outcome::Refused;
+        }
+
+        // Ỹ[supp] += D L with L = Φ Xᵀ: one row of L for p, one for q.
+        combine(t, [&x[0], &x[1]], transposed(phi));
+        set_row(row, &t[0], scale);
+        form.factor.add_outer(example.left, row);
+        set_row(row, &t[1], 1.0);
+        form.factor.add_outer(example.right, row);
+
+        combine(t, m.map(|v| &v[..]), n);
+        let [t0, t1, t2, t3] = &*t;
+        let update = [&t0[..], t1, t2, t3];
+        form.factor.gram.add_outer(update, m.map(|v| &v[..]));
+        combine(t, tm.map(|v| &v[..]), middle.map(|line| line.map(|e| -e)));
+        let [t0, t1, t2, t3] = &*t;
+        let update = [&t0[..], t1, t2, t3];
+        form.factor
+            .gram_inverse
+            .add_outer(update, tm.map(|v| &v[..]));
+
+        combine(t, [&h[0], &h[1]], e);
+        form.core.add_outer([&t[0], &t[1]], [&h[0], &h[1]]);
+        combine(t, [&x[0], &x[1]], scaled(-1.0, e_inverse));
+        form.core_inverse.add_outer([&t[0], &t[1]], [&x[0], &x[1]]);
+
+        form.after_update(example.left.len() + example.right.len());
+        Outcome::Moved
+    }
+}
+
+impl<R: Real> Learner<R> for LoretaPsd<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        let Scratch { u, kv, .. } = &mut self.scratch;
+        self.form.factor.project(&mut u[0], example.left);
+        self.form.factor.project(&mut u[1], example.right);
+        self.form.core.multiply_transposed(kv, &u[1]);
+        dot(&u[0], kv)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        let score = self.score(example);
+        let (value, slope) = loss.at(score, target);
+        let outcome = if slope == 0.0 {
+            Outcome::Idle
+        } else {
+            self.retract(example, -step.size * slope, step.limit)
+        };
+        Learned {
+            score,
+            loss: value,
+            outcome,
+        }
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.form.grow(left.max(right))
+    }
+}

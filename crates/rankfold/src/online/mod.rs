@@ -1,0 +1,83 @@
+//! Learners: a form and a rule that moves it by one example at a time.
+//!
+//! A task turns whatever the user has into [`RankOne`] examples; a learner
+//! scores one, asks the [`Loss`] for its slope, and moves W along
+//! −step · slope · left ⊗ right while it stays on its manifold. This seam keeps
+//! learners and tasks apart: neither knows how many of the other there are.
+
+mod loreta;
+mod loreta_psd;
+
+pub use loreta::Loreta;
+pub use loreta_psd::LoretaPsd;
+
+use crate::{Loss, Real, Result, SparseRow};
+
+/// An example that asks for the score leftᵀ W right.
+#[derive(Debug, Clone, Copy)]
+pub struct RankOne<'a, R> {
+    /// Multiplies W from the left.
+    pub left: SparseRow<'a, R>,
+    /// Multiplies W from the right.
+    pub right: SparseRow<'a, R>,
+}
+
+/// What a learner did with an example.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// W moved.
+    Moved,
+    /// The loss was flat here: nothing to learn.
+    Idle,
+    /// The step would have lost rank or finiteness; W is as it was.
+    Refused,
+}
+
+/// What a learner saw and did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Learned {
+    /// leftᵀ W right before the step.
+    pub score: f64,
+    /// The loss at that score.
+    pub loss: f64,
+    /// What happened to W.
+    pub outcome: Outcome,
+}
+
+/// How far a step goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Multiplies the gradient.
+    pub size: f64,
+    /// The largest relative change of W inside its own range that one step may
+    /// make; larger steps are shortened to it. `f64::INFINITY` is the paper's rule.
+    pub limit: f64,
+}
+
+impl Step {
+    /// The limit used unless another is asked for. The retraction is a local
+    /// model; beyond this it is a poor one, though it never loses rank.
+    pub const LIMIT: f64 = 2.0;
+
+    /// A step with the usual limit.
+    pub fn new(size: f64) -> Self {
+        Step {
+            size,
+            limit: Self::LIMIT,
+        }
+    }
+}
+
+/// An online rule on a form.
+pub trait Learner<R: Real>: Send {
+    /// Scores an example without learning from it.
+    fn score(&mut self, example: RankOne<'_, R>) -> f64;
+
+    /// Scores an example and takes one step on its loss. Allocates nothing,
+    /// except when the form chooses a new gauge. The form must have a row for
+    /// every feature of the example (see [`Learner::grow`]).
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned;
+
+    /// Makes room for features up to these counts.
+    fn grow(&mut self, left: usize, right: usize) -> Result<()>;
+}
