@@ -4,6 +4,7 @@
 
 pub mod data;
 mod error;
+pub mod eval;
 mod ids;
 mod real;
 pub mod sparse;

@@ -1,3 +1,5 @@
 //! One test binary: every binary links the linear algebra once more.
 
 mod golden;
+mod golden_metrics;
+mod retrieval;
