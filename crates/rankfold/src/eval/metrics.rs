@@ -149,7 +149,8 @@ pub fn knn_error(k: usize, train: Points<'_>, test: Points<'_>) -> f64 {
         nearest.clear();
         nearest.extend(train.iter().enumerate().map(|(i, (other, _))| {
             let squares = point.iter().zip(*other).map(|(a, b)| (a - b) * (a - b));
-            (squares.sum(), i)
+            // A distance that is not a number is as far as can be.
+            (squares.sum::<f64>().min(f64::INFINITY), i)
         }));
         if k < nearest.len() {
             nearest.select_nth_unstable_by(k - 1, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -228,5 +229,10 @@ mod tests {
         // Two neighbours: labels 3 and 4 tie for the first point, 1 and 4 for the second.
         assert_eq!(knn_error(2, train, test(&[3, 4])), 0.5);
         assert_eq!(knn_error(9, train, test(&[4, 4])), 0.0);
+        let damaged = Points {
+            coordinates: &[f64::NAN, -f64::NAN, f64::INFINITY, 10.0],
+            ..train
+        };
+        assert_eq!(knn_error(1, damaged, test(&[1, 1])), 0.0);
     }
 }
