@@ -5,6 +5,7 @@
 pub mod check;
 pub mod data;
 mod error;
+pub mod eval;
 pub mod form;
 mod ids;
 mod kernel;

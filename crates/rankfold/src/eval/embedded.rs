@@ -1,0 +1,167 @@
+//! Scores from dense rows: the dot products of left rows with right rows.
+//!
+//! The right rows are packed in panels of eight, coordinate by coordinate, so
+//! that eight scores grow side by side and each is summed in the order of its
+//! coordinates: a score has the same bits whatever is computed next to it. Sums
+//! are `f64`, products of `f32` rows therefore exact, and nothing is fused, so
+//! the bits are the same on processors with and without wide registers too.
+
+use super::Scorer;
+use crate::Real;
+
+/// Right rows of a panel.
+const LANES: usize = 8;
+/// Queries that share a panel while their sums are in registers.
+const QUERIES: usize = 4;
+
+/// Left and right rows of a low-rank model: the score of i with j is the dot
+/// product of left row i and right row j.
+///
+/// Holds a copy of the right rows and borrows the left ones.
+#[derive(Debug, Clone)]
+pub struct Embedded<'a, R> {
+    left: &'a [R],
+    /// Panels of `rank` × [`LANES`], the last one filled up with zeros.
+    panels: Vec<R>,
+    rank: usize,
+}
+
+impl<'a, R: Real> Embedded<'a, R> {
+    /// From rows of `rank` coordinates each, one row after the other.
+    #[track_caller]
+    pub fn new(left: &'a [R], right: &[R], rank: usize) -> Self {
+        assert!(rank > 0, "rows need at least one coordinate");
+        assert_eq!(left.len(), right.len(), "as many left rows as right rows");
+        assert_eq!(left.len() % rank, 0, "whole rows of {rank} coordinates");
+        let rows = left.len() / rank;
+        let mut panels = vec![R::default(); rows.div_ceil(LANES) * LANES * rank];
+        let sources = right.chunks(LANES * rank);
+        for (panel, source) in panels.chunks_exact_mut(LANES * rank).zip(sources) {
+            for (lane, row) in source.chunks_exact(rank).enumerate() {
+                for (t, &value) in row.iter().enumerate() {
+                    panel[t * LANES + lane] = value;
+                }
+            }
+        }
+        Embedded { left, panels, rank }
+    }
+}
+
+impl<R: Real> Scorer for Embedded<'_, R> {
+    fn rows(&self) -> usize {
+        self.left.len() / self.rank
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
+        let left = &self.left[first * self.rank..(first + queries) * self.rank];
+        // Coordinates of the queries of a group side by side; a group that is
+        // not full is filled up with zeros.
+        let mut groups = vec![[0.0; QUERIES]; queries.div_ceil(QUERIES) * self.rank];
+        for (i, row) in left.chunks_exact(self.rank).enumerate() {
+            let group = &mut groups[i / QUERIES * self.rank..][..self.rank];
+            for (slot, &value) in group.iter_mut().zip(row) {
+                slot[i % QUERIES] = value.to_f64();
+            }
+        }
+        score(out, &self.panels, &groups, self.rank, self.rows());
+    }
+}
+
+type Group = [f64; QUERIES];
+
+/// Scores all groups of queries with all panels.
+fn score<R: Real>(out: &mut [f64], panels: &[R], groups: &[Group], rank: usize, rows: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has just been asked.
+        unsafe { score_avx2(out, panels, groups, rank, rows) };
+        return;
+    }
+    score_anywhere(out, panels, groups, rank, rows);
+}
+
+/// The same loops, compiled for wider registers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn score_avx2<R: Real>(out: &mut [f64], panels: &[R], groups: &[Group], rank: usize, rows: usize) {
+    score_anywhere(out, panels, groups, rank, rows);
+}
+
+#[inline(always)]
+fn score_anywhere<R: Real>(
+    out: &mut [f64],
+    panels: &[R],
+    groups: &[Group],
+    rank: usize,
+    rows: usize,
+) {
+    for (p, panel) in panels.chunks_exact(rank * LANES).enumerate() {
+        let columns = p * LANES..rows.min((p + 1) * LANES);
+        let outs = out.chunks_mut(rows * QUERIES);
+        for (group, out) in groups.chunks_exact(rank).zip(outs) {
+            let sums = product(panel.as_chunks().0, group);
+            for (out, sums) in out.chunks_exact_mut(rows).zip(sums) {
+                out[columns.clone()].copy_from_slice(&sums[..columns.len()]);
+            }
+        }
+    }
+}
+
+/// Four queries by eight right rows, coordinate after coordinate.
+#[inline(always)]
+fn product<R: Real>(panel: &[[R; LANES]], group: &[Group]) -> [[f64; LANES]; QUERIES] {
+    let mut sums = [[0.0; LANES]; QUERIES];
+    for (right, left) in panel.iter().zip(group) {
+        let right = right.map(R::to_f64);
+        for (sums, left) in sums.iter_mut().zip(left) {
+            for (sum, right) in sums.iter_mut().zip(right) {
+                *sum += left * right;
+            }
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers without a pattern that the loops could share.
+    fn numbers(count: usize, seed: u32) -> Vec<f64> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f64::from(state >> 8) / f64::from(1 << 24) - 0.5
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn scores_are_plain_sums_in_every_block() {
+        for (rows, rank) in [(1, 1), (7, 3), (8, 30), (9, 1), (21, 31), (40, 4)] {
+            let (left, right) = (numbers(rows * rank, 1), numbers(rows * rank, 2));
+            let scorer = Embedded::new(&left, &right, rank);
+            let dot = |i: usize, j: usize| {
+                let coordinates = 0..rank;
+                coordinates.fold(0.0, |sum, t| sum + left[i * rank + t] * right[j * rank + t])
+            };
+            for (first, queries) in [(0, rows), (0, 1), (rows - 1, 1), (rows / 3, rows / 2)] {
+                let mut out = vec![f64::NAN; queries * rows];
+                scorer.scores(&mut out, first, queries);
+                for (i, score) in out.into_iter().enumerate() {
+                    assert_eq!(score, dot(first + i / rows, i % rows));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn single_precision_rows_are_multiplied_exactly() {
+        let left = [1e-20_f32, 3.0, 1.0, 1.0];
+        let scorer = Embedded::new(&left, &left, 2);
+        let mut out = [0.0; 4];
+        scorer.scores(&mut out, 0, 2);
+        let small = f64::from(1e-20_f32);
+        assert_eq!(out, [small * small + 9.0, small + 3.0, small + 3.0, 2.0]);
+    }
+}
