@@ -11,6 +11,7 @@ mod records;
 mod split;
 mod svmlight;
 mod table;
+pub mod text;
 mod triplets;
 
 use std::path::Path;
