@@ -1,6 +1,32 @@
 //! Readers, writers and what they carry. Nothing here learns.
 
-use crate::{Ids, Rows};
+mod fields;
+mod format;
+mod jsonl;
+mod lookup;
+mod number;
+mod open;
+mod output;
+mod records;
+mod split;
+mod svmlight;
+mod table;
+pub mod text;
+mod triplets;
+
+use std::path::Path;
+
+pub use jsonl::read_jsonl;
+pub use lookup::RowLookup;
+pub use open::{Lines, open};
+pub use output::{BROKEN_PIPE, Output, write_atomically};
+pub use split::{Condition, SplitSummary, TestPart, split, split_key};
+pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
+pub use table::read_table;
+pub use triplets::{NamedTriplet, Triplets};
+
+use crate::{Ids, Real, Result, Rows};
+use format::Format;
 
 /// What the columns of some rows are called.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,4 +105,17 @@ pub struct Labelled<R> {
     pub ids: RowIds,
     /// The names of the columns.
     pub features: Features,
+}
+
+/// Reads rows and labels from a file, by its extension: `.svm` (also
+/// `.svmlight`, `.libsvm`), `.csv`, `.tsv`, `.jsonl` (also `.ndjson`), each
+/// also with `.gz` or `.zst`.
+pub fn read_labelled<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
+    let path = path.as_ref();
+    match Format::of(path)? {
+        Format::Svmlight => read_svmlight(path),
+        Format::Table(delimiter) => read_table(path, delimiter),
+        Format::Jsonl => read_jsonl(path),
+        Format::Ratings => Err(format::unknown(path)),
+    }
 }

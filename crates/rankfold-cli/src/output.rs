@@ -1,0 +1,101 @@
+//! Results to stdout, notes and errors to stderr, the exit code to the shell.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rankfold::data::BROKEN_PIPE;
+use rankfold::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+/// How the user wants to be told.
+pub struct Output {
+    json: bool,
+    quiet: bool,
+}
+
+impl Output {
+    pub fn new(json: bool, quiet: bool) -> Self {
+        Output { json, quiet }
+    }
+
+    /// The result of a command: one JSON object, or lines for people.
+    pub fn result(&self, json: &Value, text: &str) -> Result<()> {
+        let line = if self.json {
+            json.to_string()
+        } else {
+            text.to_owned()
+        };
+        self.raw(format!("{line}\n").as_bytes())
+    }
+
+    /// The result of a command that has written its data to stdout, where
+    /// nothing else may stand then.
+    pub fn result_beside_data(&self, text: &str) {
+        if !self.quiet {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Bytes to stdout.
+    pub fn raw(&self, bytes: &[u8]) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(bytes).and_then(|()| out.flush());
+        written.map_err(|e| match e.kind() {
+            std::io::ErrorKind::BrokenPipe => Error::failure(BROKEN_PIPE),
+            _ => Error::writing("-", &e),
+        })
+    }
+
+    /// A spinner with a counter; only on a terminal.
+    pub fn progress(&self, what: &'static str) -> ProgressBar {
+        if self.quiet || self.json || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{spinner} {human_pos} {msg} {elapsed}");
+        let bar = ProgressBar::new_spinner().with_message(what);
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
+    }
+
+    /// Tells about an error, and gives the exit code: 2 for bad input, 1 for
+    /// a failure; a reader that has gone is no error.
+    pub fn fail(&self, error: &Error) -> ExitCode {
+        if error.message == BROKEN_PIPE {
+            return ExitCode::SUCCESS;
+        }
+        if self.json {
+            let file = error.file.as_ref().map(|f| f.display().to_string());
+            tell(&json_error(&error.message, file, error.line));
+        } else {
+            tell(&format!("error: {error}"));
+        }
+        ExitCode::from(if error.kind == ErrorKind::Input { 2 } else { 1 })
+    }
+}
+
+/// Tells about wrong usage, or prints the help that was asked for.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    let json = std::env::args_os().any(|arg| arg == "--json");
+    if json && error.use_stderr() {
+        let text = error.render().to_string();
+        let message = text.split("\n\n").next().unwrap_or("").trim();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        tell(&json_error(message, None, None));
+    } else {
+        // Help for a reader that has gone is no error either.
+        let _ = error.print();
+    }
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+fn json_error(message: &str, file: Option<String>, line: Option<u64>) -> String {
+    json!({ "error": { "message": message, "file": file, "line": line } }).to_string()
+}
+
+/// A line on stderr, which may be closed.
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

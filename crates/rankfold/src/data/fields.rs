@@ -1,0 +1,85 @@
+//! Picks a few named fields out of a JSON line, without building the rest.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use super::jsonl::{Scalar, message, object};
+
+/// The values of the named fields, in that order: texts and numbers as text,
+/// `None` where a field is absent or `null`.
+pub(super) fn json_fields<'a, const N: usize>(
+    line: &'a [u8],
+    names: [Option<&str>; N],
+) -> Result<[Option<Cow<'a, str>>; N], String> {
+    let mut reader = serde_json::Deserializer::from_slice(object(line)?);
+    let found = Pick(names).deserialize(&mut reader);
+    let found = found.and_then(|found| reader.end().map(|()| found));
+    found.map_err(|e| message(&e))
+}
+
+struct Pick<'n, const N: usize>([Option<&'n str>; N]);
+
+impl<'de, const N: usize> DeserializeSeed<'de> for Pick<'_, N> {
+    type Value = [Option<Cow<'de, str>>; N];
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de, const N: usize> Visitor<'de> for Pick<'_, N> {
+    type Value = [Option<Cow<'de, str>>; N];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut out = [const { None }; N];
+        while let Some(Scalar(key)) = map.next_key()? {
+            // One field may be wanted in two places: `--where label=x`.
+            let mut wanted = self.0.iter().enumerate().filter(|n| *n.1 == Some(&key));
+            let Some((first, _)) = wanted.next() else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let value = map.next_value::<Option<Scalar>>()?.map(|Scalar(text)| text);
+            for (other, _) in wanted {
+                out[other] = value.clone();
+            }
+            out[first] = value;
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wanted_fields_are_found_and_others_skipped() {
+        let line = br#"{"a":"x\n","b":[1,{"c":2}],"d":3.0,"e":null}"#;
+        let names = [Some("d"), Some("a"), None, Some("e"), Some("a"), Some("z")];
+        let got = json_fields(line, names).unwrap();
+        let got = got.each_ref().map(Option::as_deref);
+        assert_eq!(got, [Some("3"), Some("x\n"), None, None, Some("x\n"), None]);
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        let message = |line: &[u8]| json_fields(line, [Some("a")]).unwrap_err();
+        assert_eq!(message(b"[]"), "expected a JSON object, found `[]`");
+        assert_eq!(
+            message(br#"{"a":[1]}"#),
+            "column 6: invalid type: sequence, expected a text or a number"
+        );
+        assert_eq!(
+            message(br#"{"a":"b"#),
+            "column 7: EOF while parsing a string; is the line cut short?"
+        );
+        assert_eq!(message(br#"{"a":1} x"#), "column 9: trailing characters");
+    }
+}

@@ -1,0 +1,281 @@
+//! Rows as JSON lines: `{"id":…, "label":"x", "row":{"feature":value,…}}`, or
+//! `"labels":[…]`; other fields are ignored. A `null` value is missing.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::number::{label_name, shown};
+use super::open::Lines;
+use super::{Features, Labelled, Labels, RowIds};
+use crate::{Error, Ids, Real, Result, Rows, SparseRow};
+
+/// Reads a file of JSON rows.
+pub fn read_jsonl<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
+    read_lines(Lines::open(path)?)
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    id: Option<Scalar<'a>>,
+    #[serde(borrow)]
+    label: Option<Scalar<'a>>,
+    #[serde(borrow)]
+    labels: Option<Vec<Scalar<'a>>>,
+    #[serde(borrow)]
+    row: Entries<'a>,
+}
+
+/// A text, or a number in its one spelling as a label.
+pub(super) struct Scalar<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Scalars;
+        impl<'de> Visitor<'de> for Scalars {
+            type Value = Scalar<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a number")
+            }
+            fn visit_borrowed_str<E>(self, v: &'de str) -> std::result::Result<Scalar<'de>, E> {
+                Ok(Scalar(v.into()))
+            }
+            fn visit_str<E>(self, v: &str) -> std::result::Result<Scalar<'de>, E> {
+                Ok(Scalar(v.to_owned().into()))
+            }
+            fn visit_u64<E>(self, v: u64) -> std::result::Result<Scalar<'de>, E> {
+                Ok(Scalar(v.to_string().into()))
+            }
+            fn visit_i64<E>(self, v: i64) -> std::result::Result<Scalar<'de>, E> {
+                Ok(Scalar(v.to_string().into()))
+            }
+            fn visit_f64<E>(self, v: f64) -> std::result::Result<Scalar<'de>, E> {
+                let text = v.to_string();
+                let name = label_name(text.as_bytes()).map(Cow::into_owned);
+                Ok(Scalar(name.unwrap_or(text).into()))
+            }
+        }
+        from.deserialize_any(Scalars)
+    }
+}
+
+/// The features of a row, in the order of the line.
+struct Entries<'a>(Vec<(Cow<'a, str>, Option<f64>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Entries<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of features and numbers")
+            }
+            fn visit_map<M: MapAccess<'de>>(
+                self,
+                mut map: M,
+            ) -> std::result::Result<Entries<'de>, M::Error> {
+                let mut out = Vec::new();
+                while let Some((Scalar(key), value)) = map.next_entry()? {
+                    out.push((key, value));
+                }
+                Ok(Entries(out))
+            }
+        }
+        from.deserialize_map(Map)
+    }
+}
+
+/// A line that is an object; the parser would take an array for one as well.
+pub(super) fn object(line: &[u8]) -> std::result::Result<&[u8], String> {
+    if line.trim_ascii_start().starts_with(b"{") {
+        Ok(line)
+    } else {
+        Err(format!("expected a JSON object, found {}", shown(line)))
+    }
+}
+
+/// What is wrong with a line, without the parser's own line number.
+pub(super) fn message(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(what) if error.is_eof() => {
+            format!("column {}: {what}; is the line cut short?", error.column())
+        }
+        Some(what) => format!("column {}: {what}", error.column()),
+        None => text,
+    }
+}
+
+fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
+    let mut rows = Rows::new();
+    let mut labels = Labels::default();
+    let mut features = Ids::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut entries: Vec<(u32, R)> = Vec::new();
+    while let Some(line) = lines.next_line()? {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        entries.clear();
+        let read = object(line)
+            .and_then(|line| serde_json::from_slice::<Line>(line).map_err(|e| message(&e)));
+        let added = read.and_then(|line| {
+            if line.label.is_some() && line.labels.is_some() {
+                return Err("both `label` and `labels` are given".into());
+            }
+            intern(&line.row, &mut features, &mut entries)?;
+            let mut of_row: Vec<Cow<str>> = Vec::new();
+            for Scalar(label) in line
+                .label
+                .into_iter()
+                .chain(line.labels.into_iter().flatten())
+            {
+                if !of_row.contains(&label) {
+                    of_row.push(label);
+                }
+            }
+            labels.push(of_row.iter().map(AsRef::as_ref));
+            if let Some(Scalar(id)) = line.id {
+                names.extend((names.len()..rows.len()).map(|i| i.to_string()));
+                names.push(id.into_owned());
+            }
+            Ok(())
+        });
+        if let Err(message) = added {
+            return Err(lines.error(message));
+        }
+        let (indices, values): (Vec<u32>, Vec<R>) = entries.iter().copied().unzip();
+        rows.push(SparseRow {
+            indices: &indices,
+            values: &values,
+        });
+    }
+    if rows.is_empty() {
+        return Err(Error::input("no rows").in_file(lines.path()));
+    }
+    rows.widen(features.len());
+    rows.shrink();
+    let ids = if names.is_empty() {
+        RowIds::Positions
+    } else {
+        names.extend((names.len()..rows.len()).map(|i| i.to_string()));
+        RowIds::Named(names)
+    };
+    Ok(Labelled {
+        rows,
+        labels,
+        ids,
+        features: Features::Named(features),
+    })
+}
+
+/// Numbers the features of a row and sorts them; zeros are not stored.
+fn intern<R: Real>(
+    row: &Entries<'_>,
+    features: &mut Ids,
+    entries: &mut Vec<(u32, R)>,
+) -> std::result::Result<(), String> {
+    for (name, value) in &row.0 {
+        let index = features.intern(name);
+        let value = value.unwrap_or(f64::NAN);
+        if value.abs() > R::MAX {
+            return Err(format!(
+                "the value of `{name}` is too large for {}: {value:e}",
+                R::NAME
+            ));
+        }
+        entries.push((index, R::from_f64(value)));
+    }
+    entries.sort_by_key(|e| e.0);
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(format!(
+            "feature `{}` stands twice",
+            features.get(pair[0].0)
+        ));
+    }
+    entries.retain(|e| e.1 != R::default());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Labelled<f32>> {
+        let source = std::io::Cursor::new(text.as_bytes().to_vec());
+        read_lines(Lines::new(Box::new(source), "r.jsonl"))
+    }
+
+    #[test]
+    fn good_and_awkward_rows() {
+        let text = r#"{"row":{"b":1,"a":2.5},"label":"x","extra":[1]}
+
+{"row":{"a":1,"\u00fc":null,"b":0},"labels":["y",1.0,1],"id":7}
+{"row":{},"label":null}"#;
+        let data = read(text).unwrap();
+        assert_eq!(
+            data.rows.row(0).iter().collect::<Vec<_>>(),
+            [(0, 1.0), (1, 2.5)]
+        );
+        assert_eq!(data.rows.row(1).indices, [1, 2]);
+        assert!(data.rows.row(1).values[1].is_nan());
+        assert!(data.rows.row(2).is_empty());
+        assert_eq!(
+            data.labels.names.iter().collect::<Vec<_>>(),
+            ["x", "y", "1"]
+        );
+        assert_eq!(data.labels.of(1), [1, 2]);
+        assert_eq!(data.labels.of(2), [0u32; 0]);
+        assert_eq!(
+            data.ids,
+            RowIds::Named(["0", "7", "2"].map(String::from).into())
+        );
+        let Features::Named(features) = data.features else {
+            panic!("features have names");
+        };
+        assert_eq!(features.iter().collect::<Vec<_>>(), ["b", "a", "ü"]);
+    }
+
+    #[test]
+    fn every_bad_line_says_what_is_wrong() {
+        let cases = [
+            (
+                "{\"row\":{\"a\":1}",
+                "column 14: EOF while parsing an object; is the line cut short?",
+            ),
+            ("[1]", "expected a JSON object, found `[1]`"),
+            ("{\"label\":1}", "column 11: missing field `row`"),
+            (
+                "{\"row\":{\"a\":\"b\"}}",
+                "column 15: invalid type: string \"b\", expected f64",
+            ),
+            (
+                "{\"row\":{\"a\":1e39}}",
+                "the value of `a` is too large for f32: 1e39",
+            ),
+            ("{\"row\":{\"a\":1e999}}", "column 17: number out of range"),
+            ("{\"row\":{\"a\":NaN}}", "column 13: expected value"),
+            ("{\"row\":{\"a\":1,\"a\":2}}", "feature `a` stands twice"),
+            (
+                "{\"row\":{},\"label\":true}",
+                "column 22: invalid type: boolean `true`, expected a text or a number",
+            ),
+            (
+                "{\"row\":{},\"label\":1,\"labels\":[]}",
+                "both `label` and `labels` are given",
+            ),
+        ];
+        for (line, want) in cases {
+            let got = read(&format!("{{\"row\":{{}}}}\n{line}\n"))
+                .unwrap_err()
+                .to_string();
+            assert_eq!(got, format!("r.jsonl:2: {want}"));
+        }
+        assert_eq!(read("\n").unwrap_err().to_string(), "r.jsonl: no rows");
+    }
+}

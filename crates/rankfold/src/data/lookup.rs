@@ -1,0 +1,95 @@
+//! Finds rows by the user's names.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use super::{Labelled, RowIds};
+use crate::{Error, Result};
+
+impl RowIds {
+    /// The name of row `i`.
+    pub fn name(&self, i: usize) -> Cow<'_, str> {
+        match self {
+            RowIds::Positions => i.to_string().into(),
+            RowIds::Named(names) => names[i].as_str().into(),
+        }
+    }
+}
+
+impl<R: crate::Real> Labelled<R> {
+    /// A way to find rows by name.
+    pub fn lookup(&self) -> RowLookup<'_> {
+        RowLookup::new(&self.ids, self.rows.len())
+    }
+}
+
+/// Rows by name, built once.
+#[derive(Debug)]
+pub struct RowLookup<'a> {
+    /// `None` where rows are named by their positions; in it, `None` where a
+    /// name stands twice.
+    names: Option<HashMap<&'a str, Option<usize>>>,
+    rows: usize,
+}
+
+impl<'a> RowLookup<'a> {
+    /// For so many rows with these names.
+    pub fn new(ids: &'a RowIds, rows: usize) -> Self {
+        let RowIds::Named(named) = ids else {
+            return RowLookup { names: None, rows };
+        };
+        let mut names = HashMap::with_capacity(named.len());
+        for (i, name) in named.iter().enumerate() {
+            let known = names.entry(name.as_str());
+            known.and_modify(|row| *row = None).or_insert(Some(i));
+        }
+        RowLookup {
+            names: Some(names),
+            rows,
+        }
+    }
+
+    /// The row with this name.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        let found = match &self.names {
+            Some(names) => names.get(name).copied(),
+            None => name.parse().ok().filter(|&i| i < self.rows).map(Some),
+        };
+        match found {
+            Some(Some(row)) => Ok(row),
+            Some(None) => Err(Error::input(format!(
+                "more than one row is called `{name}`"
+            ))),
+            None => Err(Error::input(format!("no row is called `{name}`"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_position_or_name() {
+        let lookup = RowLookup::new(&RowIds::Positions, 3);
+        assert_eq!(lookup.find("2"), Ok(2));
+        assert_eq!(
+            lookup.find("3").unwrap_err().message,
+            "no row is called `3`"
+        );
+        let ids = RowIds::Named(["a", "b", "a"].map(String::from).into());
+        let lookup = RowLookup::new(&ids, 3);
+        assert_eq!(lookup.find("b"), Ok(1));
+        let message = lookup.find("a").unwrap_err().message;
+        assert_eq!(message, "more than one row is called `a`");
+        assert_eq!(
+            lookup.find("0").unwrap_err().message,
+            "no row is called `0`"
+        );
+        assert_eq!(
+            (RowIds::Positions.name(7), ids.name(1)),
+            ("7".into(), "b".into())
+        );
+    }
+}

@@ -1,0 +1,325 @@
+//! Opens files for streamed reading: plain, `.gz`, `.zst`, or `-` for stdin.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+use tempfile::NamedTempFile;
+
+use crate::{Error, Result};
+
+/// Longer lines are refused: a compressed file of a few kilobytes could
+/// otherwise ask for all the memory there is.
+const LONGEST_LINE: u64 = 1 << 30;
+
+const BUFFER: usize = 1 << 17;
+
+/// How a file is compressed, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    pub(super) fn of(path: &Path) -> Self {
+        match path.extension().and_then(OsStr::to_str) {
+            Some("gz") => Compression::Gzip,
+            Some("zst") => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+}
+
+/// Whether a path means stdin or stdout.
+pub(super) fn is_dash(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Opens a file for streamed reading, decompressing by its name (`.gz`,
+/// `.zst`); `-` is stdin. A byte order mark is left out.
+pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>> {
+    let path = path.as_ref();
+    if is_dash(path) {
+        return without_mark(path, BufReader::with_capacity(BUFFER, io::stdin()));
+    }
+    let file = File::open(path).map_err(|e| reading(path, &e))?;
+    if file.metadata().is_ok_and(|m| m.is_dir()) {
+        return Err(Error::input("cannot read: this is a directory").in_file(path));
+    }
+    let raw = BufReader::with_capacity(BUFFER, file);
+    match Compression::of(path) {
+        Compression::None => without_mark(path, raw),
+        Compression::Gzip => {
+            let plain = MultiGzDecoder::new(raw);
+            without_mark(path, BufReader::with_capacity(BUFFER, plain))
+        }
+        Compression::Zstd => {
+            let plain = ZstdFrames::new(raw);
+            without_mark(path, BufReader::with_capacity(BUFFER, plain))
+        }
+    }
+}
+
+fn without_mark(
+    path: &Path,
+    mut source: impl BufRead + Send + 'static,
+) -> Result<Box<dyn BufRead + Send>> {
+    let mut start = Vec::new();
+    let read = source.by_ref().take(3).read_to_end(&mut start);
+    read.map_err(|e| reading(path, &e))?;
+    if start == b"\xef\xbb\xbf" {
+        start.clear();
+    }
+    Ok(Box::new(Cursor::new(start).chain(source)))
+}
+
+/// Says what a failed read means to the user.
+pub(super) fn reading(path: &Path, source: &io::Error) -> Error {
+    if Compression::of(path) == Compression::None || source.raw_os_error().is_some() {
+        return Error::reading(path, source);
+    }
+    let message = if ends_early(source) {
+        "the compressed data ends too early".to_string()
+    } else {
+        format!("the compressed data is damaged: {source}")
+    };
+    Error::input(message).in_file(path)
+}
+
+/// Looks for the end of the file among the causes: the zstd decoder wraps it
+/// several times.
+fn ends_early(error: &io::Error) -> bool {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return true;
+    }
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|e| e as _);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|e| e.kind() == io::ErrorKind::UnexpectedEof) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// All frames of a zstd file, one after the other: the decoder stops after one,
+/// but parallel compressors and `cat` make files of several.
+struct ZstdFrames<S: BufRead> {
+    source: Option<S>,
+    frame: Option<StreamingDecoder<S, ruzstd::decoding::FrameDecoder>>,
+}
+
+impl<S: BufRead> ZstdFrames<S> {
+    fn new(source: S) -> Self {
+        ZstdFrames {
+            source: Some(source),
+            frame: None,
+        }
+    }
+}
+
+impl<S: BufRead> Read for ZstdFrames<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(frame) = &mut self.frame {
+                let count = frame.read(buffer)?;
+                if count > 0 || buffer.is_empty() {
+                    return Ok(count);
+                }
+                self.source = self.frame.take().map(StreamingDecoder::into_inner);
+            }
+            let Some(mut source) = self.source.take() else {
+                return Ok(0);
+            };
+            if source.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            self.frame = Some(StreamingDecoder::new(source).map_err(io::Error::other)?);
+        }
+    }
+}
+
+/// Reads a file line by line into one buffer, and knows where it is.
+pub struct Lines {
+    source: Box<dyn BufRead + Send>,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    number: u64,
+}
+
+impl Lines {
+    /// Opens a file as [`open`] does.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Lines::new(open(&path)?, path))
+    }
+
+    /// Lines of anything; errors name `path`.
+    pub fn new(source: Box<dyn BufRead + Send>, path: impl AsRef<Path>) -> Self {
+        Lines {
+            source,
+            path: path.as_ref().to_owned(),
+            buffer: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// The next line without its end (`\n` or `\r\n`); `None` after the last.
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>> {
+        Ok(self.next_raw()?.map(without_end))
+    }
+
+    /// The next line byte for byte, with its end where it has one.
+    pub fn next_raw(&mut self) -> Result<Option<&[u8]>> {
+        self.buffer.clear();
+        Ok(if self.append_raw()? {
+            Some(&self.buffer)
+        } else {
+            None
+        })
+    }
+
+    /// Appends the next line to the one just read, as quoted line breaks in
+    /// CSV need; false at the end of the file.
+    pub(super) fn append_raw(&mut self) -> Result<bool> {
+        let mut limited = self.source.by_ref().take(LONGEST_LINE);
+        let read = limited.read_until(b'\n', &mut self.buffer);
+        self.number += 1;
+        let count = read.map_err(|e| reading(&self.path, &e).at_line(self.number))?;
+        if count as u64 == LONGEST_LINE || self.buffer.len() as u64 > LONGEST_LINE {
+            return Err(self.error("the line is longer than 1 GiB"));
+        }
+        Ok(count > 0)
+    }
+
+    /// The bytes of the line just read.
+    pub(super) fn current(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The number of the line just read, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The file, as errors name it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// An input error at the line just read.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        Error::input(message)
+            .in_file(&self.path)
+            .at_line(self.number)
+    }
+}
+
+/// A line without its `\n` or `\r\n`.
+pub(super) fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// A file that can be read twice: stdin is copied to a temporary file.
+pub(super) struct Replay {
+    shown: PathBuf,
+    copy: Option<NamedTempFile>,
+}
+
+impl Replay {
+    pub(super) fn new(path: &Path) -> Result<Self> {
+        let shown = path.to_owned();
+        if !is_dash(path) {
+            return Ok(Replay { shown, copy: None });
+        }
+        let failed = |e: io::Error| Error::failure(format!("cannot copy stdin to a file: {e}"));
+        let mut copy = NamedTempFile::new().map_err(failed)?;
+        io::copy(&mut open(path)?, &mut copy).map_err(failed)?;
+        copy.flush().map_err(failed)?;
+        Ok(Replay {
+            shown,
+            copy: Some(copy),
+        })
+    }
+
+    /// The lines from the start.
+    pub(super) fn lines(&self) -> Result<Lines> {
+        match &self.copy {
+            Some(copy) => Ok(Lines::new(open(copy.path())?, &self.shown)),
+            None => Lines::open(&self.shown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::output::write_atomically;
+
+    fn all(path: &Path) -> Result<Vec<(u64, String)>> {
+        let mut lines = Lines::open(path)?;
+        let mut out = Vec::new();
+        while let Some(line) = lines.next_line()? {
+            let text = String::from_utf8_lossy(line).into_owned();
+            out.push((lines.number(), text));
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_are_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = b"\xef\xbb\xbfone\r\n\ntwo\nlast";
+        for name in ["a.txt", "a.txt.gz", "a.txt.zst"] {
+            let path = dir.path().join(name);
+            write_atomically(&path, |w| w.write_all(text)).unwrap();
+            let got = all(&path).unwrap();
+            let want = [(1, "one"), (2, ""), (3, "two"), (4, "last")];
+            assert_eq!(got, want.map(|(n, s)| (n, s.to_string())), "{name}");
+        }
+    }
+
+    #[test]
+    fn files_of_several_parts_are_read_to_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.gz", "a.zst"] {
+            let path = dir.path().join(name);
+            write_atomically(&path, |w| w.write_all(b"one\n")).unwrap();
+            let part = std::fs::read(&path).unwrap();
+            std::fs::write(&path, [&part[..], &part[..]].concat()).unwrap();
+            assert_eq!(all(&path).unwrap().len(), 2, "{name}");
+        }
+    }
+
+    #[test]
+    fn damaged_and_missing_files_say_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let text: String = (0..50_000u64).map(|i| format!("{}\n", i * i)).collect();
+        for name in ["a.gz", "a.zst"] {
+            let path = dir.path().join(name);
+            write_atomically(&path, |w| w.write_all(text.as_bytes())).unwrap();
+            let whole = std::fs::read(&path).unwrap();
+            std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+            let error = all(&path).unwrap_err();
+            assert_eq!(error.message, "the compressed data ends too early");
+            assert_eq!(error.file.as_deref(), Some(path.as_path()));
+            std::fs::write(&path, "plain text, no archive").unwrap();
+            let error = all(&path).unwrap_err();
+            assert!(
+                error
+                    .message
+                    .starts_with("the compressed data is damaged: ")
+            );
+        }
+        let error = all(&dir.path().join("none")).unwrap_err();
+        assert!(error.message.starts_with("cannot read: "), "{error}");
+        let error = all(dir.path()).unwrap_err();
+        assert_eq!(error.message, "cannot read: this is a directory");
+    }
+}

@@ -1,0 +1,556 @@
+//! Cuts a data file into a train and a test part.
+//!
+//! Every row has a key, `splitmix64((seed << 40) + row)` with the 0-based data
+//! row, and the smallest keys are the test part: the same everywhere, in any
+//! language. Lines are copied byte for byte. The file is read twice; memory is
+//! a few bytes a row, whatever the length of the rows.
+
+use std::path::{Path, PathBuf};
+
+use super::fields::json_fields;
+use super::format::{Format, extension};
+use super::number::{number, shown};
+use super::open::{Lines, Replay, is_dash, without_end};
+use super::output::Output;
+use super::records::{Fields, Records};
+use super::svmlight::{is_skipped, label_field};
+use crate::{Error, Ids, Result};
+
+/// Which rows are the test part.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TestPart {
+    /// A share of the rows, or of each group of rows.
+    Share {
+        /// floor(fraction · rows) rows; in 0 to 1.
+        fraction: f64,
+        /// Chooses among the splits; below 2²⁴.
+        seed: u64,
+        /// The column whose values are the groups.
+        by: Option<String>,
+    },
+    /// The rows with this value.
+    Where(Condition),
+}
+
+/// `COLUMN=VALUE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// The column or field.
+    pub field: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl std::str::FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.split_once('=') {
+            Some((field, value)) if !field.is_empty() => Ok(Condition {
+                field: field.into(),
+                value: value.into(),
+            }),
+            _ => Err(format!("expected NAME=VALUE, found `{text}`")),
+        }
+    }
+}
+
+/// What a split made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SplitSummary {
+    /// All rows.
+    pub rows: u64,
+    /// Rows of the train part.
+    pub train_rows: u64,
+    /// Rows of the test part.
+    pub test_rows: u64,
+    /// The file of the train part.
+    pub train: PathBuf,
+    /// The file of the test part.
+    pub test: PathBuf,
+}
+
+/// The key of a data row, counted from 0.
+pub fn split_key(seed: u64, row: u64) -> u64 {
+    let mut z = (seed << 40)
+        .wrapping_add(row)
+        .wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Writes `PREFIX.train.EXT` and `PREFIX.test.EXT`, where EXT is the whole
+/// extension of `data`; `format` gives the extension where `data` is `-`.
+pub fn split(
+    data: &Path,
+    format: Option<&str>,
+    prefix: &Path,
+    part: &TestPart,
+) -> Result<SplitSummary> {
+    if is_dash(data) && format.is_none() {
+        return Err(Error::input(
+            "stdin has no extension: the format must be named",
+        ));
+    }
+    let named = format.map_or(data.to_owned(), |f| Path::new("stdin").with_extension(f));
+    let kind = Format::of(&named)?;
+    let source = Replay::new(data)?;
+    let rows = || source.lines().and_then(|lines| Source::new(lines, kind));
+    let is_test = choose(rows()?, part)?;
+
+    let (_, ending) = extension(&named);
+    let path = |name: &str| {
+        let mut path = prefix.as_os_str().to_owned();
+        path.push(format!(".{name}.{ending}"));
+        PathBuf::from(path)
+    };
+    let mut train = Output::create(path("train"))?;
+    let mut test = Output::create(path("test"))?;
+    let mut rows = rows()?;
+    if let Some(header) = &rows.header {
+        put_line(&mut train, header)?;
+        put_line(&mut test, header)?;
+    }
+    let mut chosen = is_test.iter();
+    while rows.advance()? {
+        let &is_test = chosen.next().ok_or_else(|| changed(data))?;
+        put_line(if is_test { &mut test } else { &mut train }, rows.raw())?;
+    }
+    if chosen.next().is_some() {
+        return Err(changed(data));
+    }
+    train.commit()?;
+    test.commit()?;
+    let test_rows = is_test.iter().filter(|&&t| t).count() as u64;
+    Ok(SplitSummary {
+        rows: is_test.len() as u64,
+        train_rows: is_test.len() as u64 - test_rows,
+        test_rows,
+        train: path("train"),
+        test: path("test"),
+    })
+}
+
+fn changed(data: &Path) -> Error {
+    Error::failure("the file changed while it was read").in_file(data)
+}
+
+/// A last line may come without its end, and go into the middle.
+fn put_line(out: &mut Output, line: &[u8]) -> Result<()> {
+    out.put(line)?;
+    if line.ends_with(b"\n") {
+        Ok(())
+    } else {
+        out.put(b"\n")
+    }
+}
+
+/// Whether each row is in the test part.
+fn choose(mut rows: Source, part: &TestPart) -> Result<Vec<bool>> {
+    let mut is_test = Vec::new();
+    match part {
+        TestPart::Where(condition) => {
+            let column = rows.column(&condition.field)?;
+            while rows.advance()? {
+                is_test.push(rows.value(&column)?.as_ref() == condition.value.as_bytes());
+            }
+            if !is_test.contains(&true) && !is_test.is_empty() {
+                let Condition { field, value } = condition;
+                let message = format!("no row has the value `{value}` in `{field}`");
+                return Err(Error::input(message).in_file(rows.path()));
+            }
+        }
+        TestPart::Share { fraction, seed, by } => {
+            if !(0.0..=1.0).contains(fraction) {
+                let message = format!("the test share must be in 0 to 1, found {fraction}");
+                return Err(Error::input(message));
+            }
+            if *seed >= 1 << 24 {
+                let message = format!("the seed of a split must be below 16777216, found {seed}");
+                return Err(Error::input(message));
+            }
+            let column = by.as_deref().map(|by| rows.column(by)).transpose()?;
+            let (mut names, mut groups) = (Ids::new(), Vec::<u32>::new());
+            while rows.advance()? {
+                groups.push(match &column {
+                    Some(column) => names.intern(&String::from_utf8_lossy(&rows.value(column)?)),
+                    None => 0,
+                });
+            }
+            is_test = smallest(&groups, *fraction, *seed);
+        }
+    }
+    if is_test.is_empty() {
+        return Err(Error::input("no rows").in_file(rows.path()));
+    }
+    Ok(is_test)
+}
+
+/// Marks the floor(fraction · n) smallest keys of each group of n rows.
+fn smallest(groups: &[u32], fraction: f64, seed: u64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_unstable_by_key(|&row| (groups[row], split_key(seed, row as u64), row));
+    let mut is_test = vec![false; groups.len()];
+    for group in order.chunk_by(|&a, &b| groups[a] == groups[b]) {
+        // The product of 0.29 and 100 is a little below 29.
+        let count = (fraction * group.len() as f64 + 1e-9).floor() as usize;
+        for &row in &group[..count.min(group.len())] {
+            is_test[row] = true;
+        }
+    }
+    is_test
+}
+
+/// The data rows of a file, as bytes and as columns.
+struct Source {
+    records: Records,
+    kind: Format,
+    /// How the fields of a table or of ratings are separated.
+    separator: Separator,
+    header: Option<Vec<u8>>,
+    /// The row just read, with its line end.
+    row: Vec<u8>,
+    /// Whether `row` was read ahead, in search of a header.
+    ahead: bool,
+    fields: Fields,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Separator {
+    Delimiter(u8),
+    Colons,
+    Spaces,
+}
+
+/// A column, found once.
+enum Column {
+    Number(usize, String),
+    Name(String),
+    Label,
+}
+
+impl Source {
+    fn new(lines: Lines, kind: Format) -> Result<Self> {
+        // Only tables have quotes: elsewhere no byte may open one.
+        let separator = match kind {
+            Format::Table(delimiter) => Separator::Delimiter(delimiter),
+            _ => Separator::Spaces,
+        };
+        let mut out = Source {
+            records: match kind {
+                Format::Table(delimiter) => Records::new(lines, delimiter),
+                _ => Records::unquoted(lines),
+            },
+            kind,
+            separator,
+            header: None,
+            row: Vec::new(),
+            ahead: false,
+            fields: Fields::default(),
+        };
+        match kind {
+            Format::Table(_) => {
+                out.ahead = out.advance()?;
+                out.split();
+                let first = out.fields.get(0).unwrap_or(b"").trim_ascii();
+                if out.ahead && number::<f64>(first).is_err() {
+                    out.header = Some(std::mem::take(&mut out.row));
+                    out.ahead = false;
+                }
+            }
+            Format::Ratings => {
+                out.ahead = out.advance()?;
+                out.separator = if out.row.windows(2).any(|pair| pair == b"::") {
+                    Separator::Colons
+                } else if out.row.contains(&b'\t') {
+                    Separator::Delimiter(b'\t')
+                } else if out.row.contains(&b',') {
+                    Separator::Delimiter(b',')
+                } else {
+                    Separator::Spaces
+                };
+            }
+            Format::Svmlight | Format::Jsonl => {}
+        }
+        Ok(out)
+    }
+
+    fn path(&self) -> &Path {
+        self.records.path()
+    }
+
+    /// Goes to the next row; false after the last.
+    fn advance(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.ahead) {
+            return Ok(true);
+        }
+        while let Some(line) = self.records.next_raw()? {
+            let skipped = match self.kind {
+                Format::Svmlight => is_skipped(line),
+                Format::Jsonl => line.trim_ascii().is_empty(),
+                Format::Table(_) | Format::Ratings => false,
+            };
+            if !skipped {
+                self.row.clear();
+                self.row.extend_from_slice(line);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn raw(&self) -> &[u8] {
+        &self.row
+    }
+
+    fn split(&mut self) {
+        match self.separator {
+            Separator::Delimiter(delimiter) => self.fields.split(&self.row, delimiter),
+            Separator::Colons => {
+                let text = without_end(&self.row);
+                self.fields.set(ColonFields(Some(text)));
+            }
+            Separator::Spaces => {
+                let words = self.row.split(u8::is_ascii_whitespace);
+                self.fields.set(words.filter(|word| !word.is_empty()));
+            }
+        }
+    }
+
+    /// Finds a column by its name; without a header `user`, `item` and
+    /// `rating` are the first three, and any may be named by its number.
+    fn column(&mut self, name: &str) -> Result<Column> {
+        let unknown = |known: &str| {
+            let message = format!("no column is called `{name}`: expected {known}");
+            Err(Error::input(message).in_file(self.records.path()))
+        };
+        match self.kind {
+            Format::Jsonl => return Ok(Column::Name(name.to_owned())),
+            Format::Svmlight if name == "label" => return Ok(Column::Label),
+            Format::Svmlight => return unknown("`label`"),
+            Format::Table(_) | Format::Ratings => {}
+        }
+        let found = match &self.header {
+            Some(header) => {
+                let Separator::Delimiter(delimiter) = self.separator else {
+                    unreachable!("only tables have headers");
+                };
+                let mut columns = Fields::default();
+                columns.split(header, delimiter);
+                let found = columns
+                    .iter()
+                    .position(|c| c.trim_ascii() == name.as_bytes());
+                if found.is_none() {
+                    let known = columns.iter().map(shown).collect::<Vec<_>>();
+                    return unknown(&format!("one of {}", known.join(", ")));
+                }
+                found
+            }
+            None => {
+                let known = ["user", "item", "rating"].iter().position(|k| *k == name);
+                let number = || name.parse::<usize>().ok()?.checked_sub(1);
+                known.or_else(number)
+            }
+        };
+        match found {
+            Some(number) => Ok(Column::Number(number, name.to_owned())),
+            None => unknown("a number, as the file has no header"),
+        }
+    }
+
+    /// The value of a column in the row just read.
+    fn value(&mut self, column: &Column) -> Result<std::borrow::Cow<'_, [u8]>> {
+        match column {
+            Column::Label => Ok(label_field(without_end(&self.row)).into()),
+            Column::Number(number, name) => {
+                self.split();
+                let found = self.fields.len();
+                match self.fields.get(*number) {
+                    Some(value) => Ok(value.trim_ascii().into()),
+                    None => Err(self.records.error(format!(
+                        "expected `{name}` in field {}, found {found} fields",
+                        number + 1
+                    ))),
+                }
+            }
+            Column::Name(name) => {
+                let found = json_fields(without_end(&self.row), [Some(name)]);
+                let [value] = found.map_err(|message| self.records.error(message))?;
+                match value {
+                    Some(value) => Ok(value.into_owned().into_bytes().into()),
+                    None => Err(self.records.error(format!("expected a field `{name}`"))),
+                }
+            }
+        }
+    }
+}
+
+/// Fields separated by `::`.
+struct ColonFields<'a>(Option<&'a [u8]>);
+
+impl<'a> Iterator for ColonFields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let text = self.0?;
+        let end = text.windows(2).position(|pair| pair == b"::");
+        self.0 = end.map(|at| &text[at + 2..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(fraction: f64, by: Option<&str>) -> TestPart {
+        let by = by.map(str::to_owned);
+        TestPart::Share {
+            fraction,
+            seed: 0,
+            by,
+        }
+    }
+
+    fn with(condition: &str) -> TestPart {
+        TestPart::Where(condition.parse().unwrap())
+    }
+
+    /// The two parts of a file, as text.
+    fn parts(name: &str, text: &str, part: &TestPart) -> Result<(String, String)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let made = split(&path, None, &dir.path().join("out"), part).map_err(|mut e| {
+            e.file = e.file.map(|f| f.file_name().unwrap().into());
+            e
+        })?;
+        assert_eq!(made.rows, made.train_rows + made.test_rows);
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        Ok((read(made.train), read(made.test)))
+    }
+
+    #[test]
+    fn keys_are_those_of_splitmix64() {
+        // The first outputs of the published generator with seed 0.
+        assert_eq!(split_key(0, 0), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(split_key(0, 0x9e37_79b9_7f4a_7c15), 0x6e78_9e6a_a1b9_65f4);
+        assert_ne!(split_key(1, 0), split_key(0, 0));
+    }
+
+    #[test]
+    fn a_share_is_rounded_down_in_each_group() {
+        let groups: Vec<u32> = (0..100).map(|i| u32::from(i >= 29)).collect();
+        let count = |marks: &[bool]| marks.iter().filter(|&&m| m).count();
+        assert_eq!(count(&smallest(&[0; 100], 0.29, 0)), 29);
+        let marks = smallest(&groups, 0.2, 7);
+        assert_eq!((count(&marks[..29]), count(&marks[29..])), (5, 14));
+        assert_eq!(count(&smallest(&groups, 1.0, 0)), 100);
+        assert_eq!(count(&smallest(&groups, 0.0, 0)), 0);
+    }
+
+    #[test]
+    fn tables_keep_their_header_and_their_bytes() {
+        let text = "user,note\r\n1,\"a\nb\"\r\n\r\n2, x\n1,\"\"\"\"";
+        let (train, test) = parts("t.csv", text, &with("user=1")).unwrap();
+        assert_eq!(train, "user,note\r\n2, x\n");
+        assert_eq!(test, "user,note\r\n1,\"a\nb\"\r\n1,\"\"\"\"\n");
+        let (_, test) = parts("t.csv", text, &with("note=a\nb")).unwrap();
+        assert_eq!(test, "user,note\r\n1,\"a\nb\"\r\n");
+        let (_, test) = parts("t.csv", text, &share(0.5, Some("user"))).unwrap();
+        assert_eq!(test.lines().next(), Some("user,note"));
+    }
+
+    #[test]
+    fn other_formats_are_split_by_line() {
+        let (train, test) = parts("r.dat", "1::2::3\n2::2::3\n", &with("user=2")).unwrap();
+        assert_eq!((train.as_str(), test.as_str()), ("1::2::3\n", "2::2::3\n"));
+        let (_, test) = parts("r.tsv", "1\t7\n2\t8\n", &with("2=7")).unwrap();
+        assert_eq!(test, "1\t7\n");
+        let (_, test) = parts("r.data", "1 7\n2  8\n", &with("item=8")).unwrap();
+        assert_eq!(test, "2  8\n");
+        let text = "# note\n1 1:2 # \"x\n\n2 1:3\n 1:4\n";
+        let (train, test) = parts("s.svm", text, &with("label=2")).unwrap();
+        assert_eq!(
+            (train.as_str(), test.as_str()),
+            ("1 1:2 # \"x\n 1:4\n", "2 1:3\n")
+        );
+        let text = "{\"s\":\"a\"}\n\n{\"s\":1}\n";
+        let (train, test) = parts("j.jsonl", text, &with("s=1")).unwrap();
+        assert_eq!(
+            (train.as_str(), test.as_str()),
+            ("{\"s\":\"a\"}\n", "{\"s\":1}\n")
+        );
+    }
+
+    #[test]
+    fn compressed_files_stay_compressed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.b.csv.gz");
+        crate::data::write_atomically(&path, |w| w.write_all(b"a\nx\ny\n")).unwrap();
+        let made = split(&path, None, &dir.path().join("p.q"), &share(0.5, None)).unwrap();
+        assert_eq!(made.test, dir.path().join("p.q.test.csv.gz"));
+        let mut lines = Lines::open(&made.test).unwrap();
+        assert_eq!(lines.next_line().unwrap(), Some(&b"a"[..]));
+        assert!(lines.next_line().unwrap().is_some());
+        assert!(lines.next_line().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let message = |name: &str, text: &str, part: &TestPart| {
+            parts(name, text, part).unwrap_err().to_string()
+        };
+        let cases = [
+            ("", share(0.1, None), "t.csv: no rows"),
+            ("a,b\n", share(0.1, None), "t.csv: no rows"),
+            (
+                "a,b\nx,y\n",
+                share(0.1, Some("c")),
+                "t.csv: no column is called `c`: expected one of `a`, `b`",
+            ),
+            (
+                "1,2\n",
+                share(0.1, Some("c")),
+                "t.csv: no column is called `c`: expected a number, as the file has no header",
+            ),
+            (
+                "a,b\n\nx\n",
+                share(0.1, Some("b")),
+                "t.csv:3: expected `b` in field 2, found 1 fields",
+            ),
+            (
+                "a\nx\n",
+                with("a=z"),
+                "t.csv: no row has the value `z` in `a`",
+            ),
+            (
+                "a\nx\n",
+                share(1.5, None),
+                "the test share must be in 0 to 1, found 1.5",
+            ),
+            (
+                "a\n\"x\n",
+                share(0.5, None),
+                "t.csv:2: a quote is opened and never closed",
+            ),
+        ];
+        for (text, part, want) in cases {
+            assert_eq!(message("t.csv", text, &part), want);
+        }
+        let want = "t.svm: no column is called `user`: expected `label`";
+        assert_eq!(message("t.svm", "1 1:1\n", &share(0.1, Some("user"))), want);
+        let want = "t.jsonl:1: expected a field `user`";
+        assert_eq!(message("t.jsonl", "{}\n", &share(0.1, Some("user"))), want);
+        let error = split(Path::new("-"), None, Path::new("p"), &share(0.1, None)).unwrap_err();
+        assert_eq!(
+            error.message,
+            "stdin has no extension: the format must be named"
+        );
+        assert_eq!(
+            "x".parse::<Condition>().unwrap_err(),
+            "expected NAME=VALUE, found `x`"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! Dense rows in CSV or TSV: a header names the columns.
+//!
+//! `label` holds the label (any text), `id` the name of the row; `fold`,
+//! `split` and `domain` are never features; all other columns are numbers. An
+//! empty cell is missing and stored as NaN; zeros are not stored.
+
+use std::path::Path;
+
+use super::number::{NoNumber, number, shown};
+use super::open::Lines;
+use super::records::{Fields, Records};
+use super::{Features, Labelled, Labels, RowIds};
+use crate::{Error, Ids, Real, Result, Rows, SparseVec};
+
+/// Reads a table with a header; `delimiter` is `,` or a tab.
+pub fn read_table<R: Real>(path: impl AsRef<Path>, delimiter: u8) -> Result<Labelled<R>> {
+    read(Records::new(Lines::open(path)?, delimiter))
+}
+
+/// What a column holds.
+enum Column {
+    Label,
+    Id,
+    Ignored,
+    Feature(u32),
+}
+
+fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
+    let delimiter = records.delimiter();
+    let mut fields = Fields::default();
+    match records.next_raw()? {
+        Some(record) => fields.split(record, delimiter),
+        None => return Err(Error::input("no header").in_file(records.path())),
+    }
+    let (names, columns, features) = header(&fields).map_err(|m| records.error(m))?;
+
+    let mut data = Labelled {
+        rows: Rows::new(),
+        labels: Labels::default(),
+        ids: RowIds::Positions,
+        features: Features::Numbered,
+    };
+    data.rows.widen(features.len());
+    let mut row_names = Vec::new();
+    let mut row = SparseVec::<R>::new();
+    while let Some(record) = records.next_raw()? {
+        fields.split(record, delimiter);
+        let bad = |message: String| records.error(message);
+        if fields.len() != columns.len() {
+            let (want, found) = (columns.len(), fields.len());
+            return Err(bad(format!("expected {want} fields, found {found}")));
+        }
+        row.clear();
+        let mut label = None;
+        for ((cell, column), name) in fields.iter().zip(&columns).zip(&names) {
+            match column {
+                Column::Label => label = Some(text(cell, name).map_err(bad)?),
+                Column::Id => row_names.push(text(cell, name).map_err(bad)?.to_owned()),
+                Column::Ignored => {}
+                Column::Feature(index) => {
+                    let value = value(cell, name).map_err(bad)?;
+                    if value != R::default() {
+                        row.push(*index, value);
+                    }
+                }
+            }
+        }
+        data.labels.push(label.filter(|label| !label.is_empty()));
+        data.rows.push(row.as_row());
+    }
+    if data.rows.is_empty() {
+        return Err(Error::input("no rows").in_file(records.path()));
+    }
+    data.rows.shrink();
+    data.features = Features::Named(features);
+    if columns.iter().any(|c| matches!(c, Column::Id)) {
+        data.ids = RowIds::Named(row_names);
+    }
+    Ok(data)
+}
+
+/// The columns by name: all names, what each holds, and the features among them.
+fn header(record: &Fields) -> std::result::Result<(Vec<String>, Vec<Column>, Ids), String> {
+    if record
+        .iter()
+        .all(|cell| number::<f64>(cell.trim_ascii()).is_ok())
+    {
+        return Err("expected a header that names the columns, found numbers".into());
+    }
+    let (mut names, mut columns, mut features) = (Vec::new(), Vec::new(), Ids::new());
+    for (i, cell) in record.iter().enumerate() {
+        let cell = cell.trim_ascii();
+        let name = std::str::from_utf8(cell)
+            .map_err(|_| format!("the name of column {} is not UTF-8 text", i + 1))?;
+        if name.is_empty() {
+            return Err(format!("column {} has no name", i + 1));
+        }
+        if names.iter().any(|known| known == name) && features.find(name).is_none() {
+            return Err(format!("column {} stands twice", shown(cell)));
+        }
+        columns.push(match name {
+            "label" => Column::Label,
+            "id" => Column::Id,
+            "fold" | "split" | "domain" => Column::Ignored,
+            _ => {
+                let before = features.len();
+                let index = features.intern(name);
+                if features.len() == before {
+                    return Err(format!("column {} stands twice", shown(cell)));
+                }
+                Column::Feature(index)
+            }
+        });
+        names.push(name.to_owned());
+    }
+    Ok((names, columns, features))
+}
+
+fn text<'a>(cell: &'a [u8], column: &str) -> std::result::Result<&'a str, String> {
+    std::str::from_utf8(cell.trim_ascii()).map_err(|_| {
+        format!(
+            "column `{column}`: expected UTF-8 text, found {}",
+            shown(cell)
+        )
+    })
+}
+
+fn value<R: Real>(cell: &[u8], column: &str) -> std::result::Result<R, String> {
+    let cell = cell.trim_ascii();
+    if cell.is_empty() {
+        return Ok(R::from_f64(f64::NAN));
+    }
+    number(cell).map_err(|problem| match problem {
+        NoNumber::Syntax => {
+            format!(
+                "column `{column}`: expected a number, found {}",
+                shown(cell)
+            )
+        }
+        NoNumber::TooLarge => {
+            format!(
+                "column `{column}`: {} is too large for {}",
+                shown(cell),
+                R::NAME
+            )
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from<R: Real>(text: &str) -> Result<Labelled<R>> {
+        let source = std::io::Cursor::new(text.as_bytes().to_vec());
+        read(Records::new(Lines::new(Box::new(source), "t.csv"), b','))
+    }
+
+    #[test]
+    fn good_and_awkward_tables() {
+        let text =
+            "split,label,\"a, b\",id,c\r\ntrain,x,1, r1 ,\r\n\ntest,\"y\n z\",0,r2,-2e3\n,,0,r2,0";
+        let data = from::<f64>(text).unwrap();
+        assert_eq!(data.rows.columns(), 2);
+        assert_eq!(data.rows.row(0).indices, [0, 1]);
+        assert_eq!(data.rows.row(0).values[0], 1.0);
+        assert!(data.rows.row(0).values[1].is_nan());
+        assert_eq!(data.rows.row(1).iter().collect::<Vec<_>>(), [(1, -2000.0)]);
+        assert!(data.rows.row(2).is_empty());
+        let Features::Named(features) = &data.features else {
+            panic!("columns have names");
+        };
+        assert_eq!(features.iter().collect::<Vec<_>>(), ["a, b", "c"]);
+        assert_eq!(data.labels.names.iter().collect::<Vec<_>>(), ["x", "y\n z"]);
+        assert_eq!(data.labels.of(2), [0u32; 0]);
+        assert_eq!(
+            data.ids,
+            RowIds::Named(["r1", "r2", "r2"].map(String::from).into())
+        );
+    }
+
+    #[test]
+    fn every_bad_table_says_what_is_wrong() {
+        let cases = [
+            ("", "t.csv: no header"),
+            ("label,a\n", "t.csv: no rows"),
+            (
+                "1,2\n",
+                "t.csv:1: expected a header that names the columns, found numbers",
+            ),
+            ("a,b,a\n", "t.csv:1: column `a` stands twice"),
+            ("label,b,label\n", "t.csv:1: column `label` stands twice"),
+            ("a,,b\n", "t.csv:1: column 2 has no name"),
+            ("a,b\n1,2\n1\n", "t.csv:3: expected 2 fields, found 1"),
+            ("a,b\n1,2,3\n", "t.csv:2: expected 2 fields, found 3"),
+            (
+                "label,b\n1,2\n\nx,abc\n",
+                "t.csv:4: column `b`: expected a number, found `abc`",
+            ),
+            (
+                "a\nNaN\n",
+                "t.csv:2: column `a`: expected a number, found `NaN`",
+            ),
+            (
+                "a\n-inf\n",
+                "t.csv:2: column `a`: expected a number, found `-inf`",
+            ),
+            (
+                "a\n1e39\n",
+                "t.csv:2: column `a`: `1e39` is too large for f32",
+            ),
+        ];
+        for (text, want) in cases {
+            assert_eq!(from::<f32>(text).unwrap_err().to_string(), want);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Files of documents: JSON lines with a text, and perhaps a label and an id.
+
+use std::path::{Path, PathBuf};
+
+use super::fit::{FitOptions, Fitter};
+use super::vocabulary::Vocabulary;
+use crate::data::fields::json_fields;
+use crate::data::open::{Lines, Replay};
+use crate::data::output::Output;
+use crate::data::split::Condition;
+use crate::data::svmlight::write_svmlight_row;
+use crate::{Error, Result};
+
+/// Which file holds the documents, and what its fields mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Documents {
+    /// The file; `-` is stdin.
+    pub path: PathBuf,
+    /// The field of the text.
+    pub text: String,
+    /// The field of the label; a document without it has none.
+    pub label: String,
+    /// The field of the row id, when rows should have one.
+    pub id: Option<String>,
+    /// Only documents with this value.
+    pub condition: Option<Condition>,
+}
+
+/// What came out of a vectorised file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VectorizeSummary {
+    /// Documents written, each one row.
+    pub rows: u64,
+    /// Terms of the vocabulary.
+    pub features: u64,
+    /// Entries of all rows.
+    pub nnz: u64,
+    /// Documents left out by the condition.
+    pub skipped: u64,
+}
+
+impl Documents {
+    /// Documents in a file with the usual fields, `text` and `label`.
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Documents {
+            path: path.as_ref().to_owned(),
+            text: "text".into(),
+            label: "label".into(),
+            id: None,
+            condition: None,
+        }
+    }
+
+    /// Calls `each` with text, label and id of every document that fits the
+    /// condition; gives the number of those that do not.
+    fn for_each(
+        &self,
+        mut lines: Lines,
+        mut each: impl FnMut(&str, Option<&str>, Option<&str>) -> std::result::Result<(), Problem>,
+    ) -> Result<u64> {
+        let condition = self.condition.as_ref();
+        let names = [
+            Some(self.text.as_str()),
+            Some(self.label.as_str()),
+            self.id.as_deref(),
+            condition.map(|c| c.field.as_str()),
+        ];
+        let (mut seen, mut skipped) = (0u64, 0);
+        while let Some(line) = lines.next_line()? {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            seen += 1;
+            let fields = json_fields(line, names).map_err(Problem::Line);
+            let done = fields.and_then(|[text, label, id, value]| {
+                if condition.is_some_and(|c| value.as_deref() != Some(&c.value)) {
+                    skipped += 1;
+                    return Ok(());
+                }
+                let missing = |name: &str| Problem::Line(format!("expected a field `{name}`"));
+                let text = text.ok_or_else(|| missing(&self.text))?;
+                if let (Some(name), None) = (&self.id, &id) {
+                    return Err(missing(name));
+                }
+                each(&text, label.as_deref(), id.as_deref())
+            });
+            match done {
+                Ok(()) => {}
+                Err(Problem::Line(message)) => return Err(lines.error(message)),
+                Err(Problem::Other(error)) => return Err(error),
+            }
+        }
+        if seen == skipped {
+            let message = match condition {
+                Some(Condition { field, value }) if seen > 0 => {
+                    format!("no document has the value `{value}` in `{field}`")
+                }
+                _ => "no documents".into(),
+            };
+            return Err(Error::input(message).in_file(&self.path));
+        }
+        Ok(skipped)
+    }
+}
+
+/// What stops the reading: the line itself, or something else.
+enum Problem {
+    Line(String),
+    Other(Error),
+}
+
+/// Learns a vocabulary from a file, and then writes the same documents as
+/// svmlight rows. Both files take their place together, at the end.
+/// `progress` is called with the number of documents read so far in both passes.
+pub fn fit_file(
+    documents: &Documents,
+    options: FitOptions,
+    vocabulary: &Path,
+    output: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<VectorizeSummary> {
+    let source = Replay::new(&documents.path)?;
+    let mut fitter = Fitter::new(options);
+    let mut read = 0;
+    documents.for_each(source.lines()?, |text, label, _| {
+        fitter.add(text, label);
+        read += 1;
+        progress(read);
+        Ok(())
+    })?;
+    let learned = fitter
+        .finish()
+        .map_err(|error| error.in_file(&documents.path))?;
+    let mut vocabulary = Output::create(vocabulary)?;
+    let mut text = Vec::new();
+    learned
+        .write(&mut text)
+        .map_err(|e| Error::writing(vocabulary.path(), &e))?;
+    vocabulary.put(&text)?;
+    let mut rows = Output::create(output)?;
+    let mut later = |done| progress(read + done);
+    let summary = write_rows(documents, source.lines()?, &learned, &mut rows, &mut later)?;
+    rows.commit()?;
+    vocabulary.commit()?;
+    Ok(summary)
+}
+
+/// Writes documents as svmlight rows over a vocabulary that is known.
+pub fn vectorize_file(
+    documents: &Documents,
+    vocabulary: &Vocabulary,
+    output: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<VectorizeSummary> {
+    let lines = Lines::open(&documents.path)?;
+    let mut rows = Output::create(output)?;
+    let summary = write_rows(documents, lines, vocabulary, &mut rows, progress)?;
+    rows.commit()?;
+    Ok(summary)
+}
+
+fn write_rows(
+    documents: &Documents,
+    lines: Lines,
+    vocabulary: &Vocabulary,
+    output: &mut Output,
+    progress: &mut dyn FnMut(u64),
+) -> Result<VectorizeSummary> {
+    let mut summary = VectorizeSummary {
+        features: vocabulary.len() as u64,
+        ..Default::default()
+    };
+    let mut line = Vec::new();
+    summary.skipped = documents.for_each(lines, |text, label, id| {
+        let label = label.map(|label| vocabulary.label_number(label));
+        let label = label.transpose().map_err(Problem::Line)?;
+        let row = vocabulary.vectorize::<f32>(text);
+        line.clear();
+        write_svmlight_row(&mut line, label.as_deref().as_slice(), row.as_row(), id)
+            .map_err(|e| Problem::Line(e.to_string()))?;
+        output.put(&line).map_err(Problem::Other)?;
+        summary.rows += 1;
+        summary.nnz += row.as_row().len() as u64;
+        progress(summary.rows);
+        Ok(())
+    })?;
+    Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_fitted_and_another_one_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let text = r#"{"text":"apple pie","label":"b","s":"train","n":7}
+{"text":"apple tree","label":"a","s":"train","n":8}
+{"text":"tree pie","label":"c","s":"test","n":9}
+"#;
+        std::fs::write(at("d.jsonl"), text).unwrap();
+        let mut documents = Documents::new(at("d.jsonl"));
+        documents.condition = Some("s=train".parse().unwrap());
+        let options = FitOptions {
+            min_df: 1,
+            ..FitOptions::default()
+        };
+        let mut steps = Vec::new();
+        let mut progress = |n| steps.push(n);
+        let (v, out) = (at("v.json"), at("o.svm"));
+        let made = fit_file(&documents, options, &v, &out, &mut progress).unwrap();
+        assert_eq!(
+            (made.rows, made.features, made.nnz, made.skipped),
+            (2, 3, 2, 1)
+        );
+        assert_eq!(steps, [1, 2, 3, 4]);
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "1 1:1\n0 2:1\n");
+
+        let vocabulary = Vocabulary::load(&v).unwrap();
+        documents.condition = Some("s=test".parse().unwrap());
+        let error = vectorize_file(&documents, &vocabulary, &out, &mut |_| ()).unwrap_err();
+        let want = "label `c` is none of the 2 classes the vocabulary was fitted with";
+        assert_eq!((error.message.as_str(), error.line), (want, Some(3)));
+        documents.label = "no such field".into();
+        documents.id = Some("n".into());
+        vectorize_file(&documents, &vocabulary, &out, &mut |_| ()).unwrap();
+        let rows = std::fs::read_to_string(&out).unwrap();
+        assert_eq!(rows, " 1:0.70710677 2:0.70710677 # 9\n");
+
+        documents.condition = Some("s=none".parse().unwrap());
+        let error = vectorize_file(&documents, &vocabulary, &out, &mut |_| ()).unwrap_err();
+        assert_eq!(error.message, "no document has the value `none` in `s`");
+        documents.condition = None;
+        documents.text = "body".into();
+        let error = vectorize_file(&documents, &vocabulary, &out, &mut |_| ()).unwrap_err();
+        assert_eq!(
+            (error.message.as_str(), error.line),
+            ("expected a field `body`", Some(1))
+        );
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), rows);
+    }
+}

@@ -1,0 +1,249 @@
+//! Learns a vocabulary from documents, one at a time.
+//!
+//! Memory: the distinct words, and a counter for each pair of word and label
+//! that occurs; the documents are not kept.
+
+use hashbrown::HashMap;
+
+use super::stop_words::STOP_WORDS;
+use super::strip::{Strip, strip};
+use super::tokens::for_each_token;
+use super::vocabulary::{TermFrequency, Vocabulary};
+use crate::data::number::label_name;
+use crate::{Error, Ids, Result};
+
+/// How a vocabulary is fitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitOptions {
+    /// Keep at most so many terms; all by default.
+    pub features: Option<usize>,
+    /// Keep terms in at least so many documents; 2 by default.
+    pub min_df: u32,
+    /// How often a term counts; raw by default.
+    pub tf: TermFrequency,
+    /// Parts of messages to leave out; none by default.
+    pub strip: Vec<Strip>,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        FitOptions {
+            features: None,
+            min_df: 2,
+            tf: TermFrequency::Raw,
+            strip: Vec::new(),
+        }
+    }
+}
+
+/// Counts words in documents; [`Fitter::finish`] makes the vocabulary.
+pub struct Fitter {
+    options: FitOptions,
+    /// All words, the stop words first.
+    words: Ids,
+    /// In how many documents each word stands, and the last of them.
+    df: Vec<(u32, u32)>,
+    labels: Ids,
+    /// Documents of each label.
+    label_documents: Vec<u32>,
+    /// Documents of a label that hold a word, by (word, label).
+    joint: HashMap<(u32, u32), u32>,
+    documents: u32,
+    buffer: String,
+}
+
+impl Fitter {
+    /// No documents yet.
+    pub fn new(options: FitOptions) -> Self {
+        Fitter {
+            options,
+            words: STOP_WORDS.iter().collect(),
+            df: vec![(0, 0); STOP_WORDS.len()],
+            labels: Ids::new(),
+            label_documents: Vec::new(),
+            joint: HashMap::new(),
+            documents: 0,
+            buffer: String::new(),
+        }
+    }
+
+    /// Counts a document.
+    pub fn add(&mut self, text: &str, label: Option<&str>) {
+        self.documents += 1;
+        let label = label.map(|label| {
+            let number = self.labels.intern(label);
+            self.label_documents.resize(self.labels.len(), 0);
+            self.label_documents[number as usize] += 1;
+            number
+        });
+        let text = strip(text, &self.options.strip);
+        for_each_token(&text, &mut self.buffer, |token| {
+            let word = self.words.intern(token);
+            if word as usize == self.df.len() {
+                self.df.push((0, 0));
+            }
+            let (count, last) = &mut self.df[word as usize];
+            if *last == self.documents || (word as usize) < STOP_WORDS.len() {
+                return;
+            }
+            *count += 1;
+            *last = self.documents;
+            if let Some(label) = label {
+                *self.joint.entry((word, label)).or_insert(0) += 1;
+            }
+        });
+    }
+
+    /// The vocabulary of the documents counted.
+    pub fn finish(self) -> Result<Vocabulary> {
+        let mut terms: Vec<u32> = (STOP_WORDS.len() as u32..self.words.len() as u32)
+            .filter(|&word| self.df[word as usize].0 >= self.options.min_df.max(1))
+            .collect();
+        if terms.is_empty() {
+            return Err(Error::input(format!(
+                "no word stands in at least {} of the {} documents",
+                self.options.min_df.max(1),
+                self.documents
+            )));
+        }
+        let gain = self.information_gain();
+        terms.sort_by(|&a, &b| {
+            let (df_a, df_b) = (self.df[a as usize].0, self.df[b as usize].0);
+            gain[b as usize]
+                .cmp(&gain[a as usize])
+                .then(df_b.cmp(&df_a))
+                .then_with(|| self.words.get(a).cmp(self.words.get(b)))
+        });
+        terms.truncate(self.options.features.unwrap_or(usize::MAX));
+        Ok(Vocabulary::new(
+            terms.iter().map(|&term| self.words.get(term)).collect(),
+            terms.iter().map(|&term| self.df[term as usize].0).collect(),
+            self.documents,
+            self.options.tf,
+            self.options.strip.clone(),
+            self.classes(),
+        ))
+    }
+
+    /// The labels in alphabetical order, unless all are numbers already.
+    fn classes(&self) -> Option<Ids> {
+        if self
+            .labels
+            .iter()
+            .all(|l| label_name(l.as_bytes()).is_some())
+        {
+            return None;
+        }
+        let mut names: Vec<&str> = self.labels.iter().collect();
+        names.sort_unstable();
+        Some(names.into_iter().collect())
+    }
+
+    /// H(label) − H(label | word present or absent) of each word, over the
+    /// documents with labels. Rounded to 10⁻¹² nats, so that equal gains are
+    /// equal whatever the order of the sums and the logarithm of the machine.
+    fn information_gain(&self) -> Vec<i64> {
+        let x_ln_x = |x: u32| {
+            if x == 0 {
+                0.0
+            } else {
+                f64::from(x) * f64::from(x).ln()
+            }
+        };
+        let documents: u32 = self.label_documents.iter().sum();
+        let all: f64 = self.label_documents.iter().map(|&n| x_ln_x(n)).sum();
+        // Σ over labels of f(present) + f(absent), with f = x ln x: start with
+        // every label absent, and correct for those that are not.
+        let mut split = vec![all; self.words.len()];
+        let mut present = vec![0u32; self.words.len()];
+        let mut joint: Vec<_> = self.joint.iter().collect();
+        joint.sort_unstable();
+        for (&(word, label), &count) in joint {
+            let total = self.label_documents[label as usize];
+            split[word as usize] += x_ln_x(count) + x_ln_x(total - count) - x_ln_x(total);
+            present[word as usize] += count;
+        }
+        let scale = 1.0 / f64::from(documents.max(1));
+        let gain = split.iter().zip(&present).map(|(split, &present)| {
+            let entropy = x_ln_x(documents) - all;
+            let after = x_ln_x(present) + x_ln_x(documents - present) - split;
+            ((entropy - after) * scale * 1e12).round() as i64
+        });
+        gain.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(documents: &[(&str, Option<&str>)], options: FitOptions) -> Result<Vocabulary> {
+        let mut fitter = Fitter::new(options);
+        for (text, label) in documents {
+            fitter.add(text, *label);
+        }
+        fitter.finish()
+    }
+
+    #[test]
+    fn there_are_318_sorted_stop_words() {
+        assert!(STOP_WORDS.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn terms_come_by_information_gain_then_df_then_alphabet() {
+        let documents = [
+            ("common the split equal zebra", Some("x")),
+            ("common split equal apple zebra apple", Some("x")),
+            ("common odd the", Some("y")),
+            ("common odd equal apple rare", Some("y")),
+        ];
+        let vocabulary = fit(&documents, FitOptions::default()).unwrap();
+        let terms: Vec<&str> = vocabulary.terms().collect();
+        assert_eq!(terms, ["odd", "split", "zebra", "equal", "common", "apple"]);
+        let options = FitOptions {
+            features: Some(2),
+            min_df: 1,
+            ..FitOptions::default()
+        };
+        let vocabulary = fit(&documents, options).unwrap();
+        assert_eq!(vocabulary.terms().collect::<Vec<_>>(), ["odd", "split"]);
+        let unlabelled = documents.map(|(text, _)| (text, None));
+        let vocabulary = fit(&unlabelled, FitOptions::default()).unwrap();
+        let terms: Vec<&str> = vocabulary.terms().collect();
+        assert_eq!(terms, ["common", "equal", "apple", "odd", "split", "zebra"]);
+    }
+
+    #[test]
+    fn gain_is_the_difference_of_entropies() {
+        let mut fitter = Fitter::new(FitOptions::default());
+        for (text, label) in [
+            ("word", "a"),
+            ("word", "a"),
+            ("", "a"),
+            ("word", "b"),
+            ("", "c"),
+        ] {
+            fitter.add(text, Some(label));
+        }
+        fitter.add("word", None);
+        let entropy = |counts: &[f64]| -> f64 {
+            let n: f64 = counts.iter().sum();
+            counts.iter().map(|c| -c / n * (c / n).ln()).sum()
+        };
+        let want = entropy(&[3.0, 1.0, 1.0])
+            - 3.0 / 5.0 * entropy(&[2.0, 1.0])
+            - 2.0 / 5.0 * entropy(&[1.0, 1.0]);
+        let got = *fitter.information_gain().last().unwrap() as f64 * 1e-12;
+        assert!((got - want).abs() < 2e-12, "{got} {want}");
+    }
+
+    #[test]
+    fn too_few_words_are_an_error() {
+        let error = fit(&[("one", None), ("the the", None)], FitOptions::default()).unwrap_err();
+        assert_eq!(
+            error.message,
+            "no word stands in at least 2 of the 2 documents"
+        );
+    }
+}
