@@ -12,12 +12,18 @@ mod kernel;
 pub mod linalg;
 mod loss;
 mod memory;
+pub mod model;
 pub mod online;
+pub mod random;
 mod real;
+pub mod sample;
 pub mod sparse;
+pub mod task;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::Ids;
 pub use loss::Loss;
+pub use model::{Model, Score};
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};
+pub use task::Similarity;

@@ -30,6 +30,10 @@ pub trait Real:
     fn from_f64(value: f64) -> Self;
     /// `self + a·b`, each operation rounded.
     fn mul_plus(self, a: Self, b: Self) -> Self;
+    /// Appends its little-endian bytes.
+    fn put(self, out: &mut Vec<u8>);
+    /// From as many little-endian bytes as it has.
+    fn take(bytes: &[u8]) -> Self;
 }
 
 impl Real for f32 {
@@ -48,6 +52,12 @@ impl Real for f32 {
     fn mul_plus(self, a: Self, b: Self) -> Self {
         self + a * b
     }
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+    fn take(bytes: &[u8]) -> Self {
+        Self::from_le_bytes(bytes.try_into().expect("the bytes of one value"))
+    }
 }
 
 impl Real for f64 {
@@ -65,5 +75,11 @@ impl Real for f64 {
     #[inline(always)]
     fn mul_plus(self, a: Self, b: Self) -> Self {
         self + a * b
+    }
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+    fn take(bytes: &[u8]) -> Self {
+        Self::from_le_bytes(bytes.try_into().expect("the bytes of one value"))
     }
 }

@@ -27,7 +27,7 @@ impl<'a, R: Real> SparseRow<'a, R> {
     }
 
     /// The entries as (index, value).
-    pub fn iter(&self) -> impl Iterator<Item = (u32, R)> + 'a {
+    pub fn iter(self) -> impl Iterator<Item = (u32, R)> + use<'a, R> {
         self.indices
             .iter()
             .copied()

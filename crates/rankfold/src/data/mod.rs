@@ -1,5 +1,6 @@
 //! Readers, writers and what they carry. Nothing here learns.
 
+mod features;
 mod fields;
 mod format;
 mod jsonl;
@@ -16,6 +17,7 @@ mod triplets;
 
 use std::path::Path;
 
+pub use features::Features;
 pub use jsonl::read_jsonl;
 pub use lookup::RowLookup;
 pub use open::{Lines, open};
@@ -27,15 +29,6 @@ pub use triplets::{NamedTriplet, Triplets};
 
 use crate::{Ids, Real, Result, Rows};
 use format::Format;
-
-/// What the columns of some rows are called.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Features {
-    /// Columns are numbers; the user counts them from 1, as svmlight does.
-    Numbered,
-    /// Columns have names, in the order of the columns.
-    Named(Ids),
-}
 
 /// The names of rows.
 #[derive(Debug, Clone, PartialEq)]

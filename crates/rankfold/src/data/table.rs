@@ -72,7 +72,7 @@ fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
         return Err(Error::input("no rows").in_file(records.path()));
     }
     data.rows.shrink();
-    data.features = Features::Named(features);
+    data.features = Features::Columns(features);
     if columns.iter().any(|c| matches!(c, Column::Id)) {
         data.ids = RowIds::Named(row_names);
     }
@@ -167,7 +167,7 @@ mod tests {
         assert!(data.rows.row(0).values[1].is_nan());
         assert_eq!(data.rows.row(1).iter().collect::<Vec<_>>(), [(1, -2000.0)]);
         assert!(data.rows.row(2).is_empty());
-        let Features::Named(features) = &data.features else {
+        let Features::Columns(features) = &data.features else {
             panic!("columns have names");
         };
         assert_eq!(features.iter().collect::<Vec<_>>(), ["a, b", "c"]);

@@ -14,8 +14,11 @@ mod upkeep;
 pub use factored::Factored;
 pub use psd::Psd;
 pub use tall::Tall;
+pub(crate) use upkeep::Upkeep;
 
+use crate::kernel::padded;
 use crate::linalg::Square;
+use crate::{Real, Rows, SparseRow};
 
 /// The balanced SVD gauge of W = P Σ Qᵀ: the maps that take projections on the
 /// stored tall factors to coordinates Σ^½ Pᵀ left and Σ^½ Qᵀ right, which do not
@@ -28,4 +31,146 @@ pub struct Gauge {
     pub right: Square,
     /// Σ, falling.
     pub singular_values: Vec<f64>,
+}
+
+/// Any of the forms: a closed set.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Form<R> {
+    /// W = Ã K B̃ᵀ.
+    Factored(Factored<R>),
+    /// W = Ỹ K Ỹᵀ.
+    Psd(Psd<R>),
+}
+
+impl<R> Form<R> {
+    /// The borrowed form, which has the methods.
+    pub fn view(&self) -> FormRef<'_, R> {
+        match self {
+            Form::Factored(form) => FormRef::Factored(form),
+            Form::Psd(form) => FormRef::Psd(form),
+        }
+    }
+}
+
+/// A form borrowed from wherever it lives: a model, or a learner at work.
+#[derive(Debug)]
+pub enum FormRef<'a, R> {
+    /// W = Ã K B̃ᵀ.
+    Factored(&'a Factored<R>),
+    /// W = Ỹ K Ỹᵀ.
+    Psd(&'a Psd<R>),
+}
+
+impl<R> Copy for FormRef<'_, R> {}
+
+impl<R> Clone for FormRef<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+/// The side of W that rows are meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Queries.
+    Left,
+    /// Candidates.
+    Right,
+}
+
+impl<'a, R: Real> FormRef<'a, R> {
+    /// An owned copy.
+    pub fn to_form(self) -> Form<R> {
+        match self {
+            FormRef::Factored(form) => Form::Factored(form.clone()),
+            FormRef::Psd(form) => Form::Psd(form.clone()),
+        }
+    }
+
+    /// Its name in model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            FormRef::Factored(_) => "factored",
+            FormRef::Psd(_) => "psd",
+        }
+    }
+
+    /// k.
+    pub fn rank(self) -> usize {
+        self.sides().0.rank()
+    }
+
+    /// Rows and columns of W.
+    pub fn shape(self) -> (usize, usize) {
+        let (left, right) = self.sides();
+        (left.rows(), right.rows())
+    }
+
+    /// How many numbers the manifold of such matrices has.
+    pub fn parameters(self) -> usize {
+        let ((n, m), k) = (self.shape(), self.rank());
+        match self {
+            FormRef::Factored(_) => (n + m) * k - k * k,
+            FormRef::Psd(_) => n * k - k * (k - 1) / 2,
+        }
+    }
+
+    /// How often a new gauge was chosen.
+    pub fn refreshes(self) -> u64 {
+        match self {
+            FormRef::Factored(form) => form.refreshes(),
+            FormRef::Psd(form) => form.refreshes(),
+        }
+    }
+
+    /// The balanced SVD gauge of W.
+    pub fn gauge(self) -> Option<Gauge> {
+        match self {
+            FormRef::Factored(form) => form.gauge(),
+            FormRef::Psd(form) => form.gauge(),
+        }
+    }
+
+    /// leftᵀ W right.
+    pub fn score(self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
+        match self {
+            FormRef::Factored(form) => form.score(left, right),
+            FormRef::Psd(form) => form.score(left, right),
+        }
+    }
+
+    /// Bytes held by the tall factors.
+    pub fn bytes(self) -> usize {
+        match self {
+            FormRef::Factored(form) => form.left().bytes() + form.right().bytes(),
+            FormRef::Psd(form) => form.factor().bytes(),
+        }
+    }
+
+    /// The tall factors of the left and the right side.
+    pub fn sides(self) -> (&'a Tall<R>, &'a Tall<R>) {
+        match self {
+            FormRef::Factored(form) => (form.left(), form.right()),
+            FormRef::Psd(form) => (form.factor(), form.factor()),
+        }
+    }
+
+    /// Coordinates of rows in the balanced SVD gauge: one row of k numbers for
+    /// each member. Dot products of left and right coordinates are scores.
+    pub fn embed(self, gauge: &Gauge, rows: &Rows<R>, members: &[u32], side: Side) -> Vec<R> {
+        let k = self.rank();
+        let (tall, map) = match side {
+            Side::Left => (self.sides().0, &gauge.left),
+            Side::Right => (self.sides().1, &gauge.right),
+        };
+        let mut projected = vec![0.0; padded(k)];
+        let mut coordinates = vec![0.0; padded(k)];
+        let mut out = Vec::with_capacity(members.len() * k);
+        for &i in members {
+            tall.project(&mut projected, rows.row(i as usize));
+            map.multiply_transposed(&mut coordinates, &projected);
+            out.extend(coordinates[..k].iter().map(|&c| R::from_f64(c)));
+        }
+        out
+    }
 }

@@ -11,6 +11,7 @@ mod loreta_psd;
 pub use loreta::Loreta;
 pub use loreta_psd::LoretaPsd;
 
+use crate::form::{Form, FormRef};
 use crate::{Loss, Real, Result, SparseRow};
 
 /// An example that asks for the score leftᵀ W right.
@@ -80,4 +81,62 @@ pub trait Learner<R: Real>: Send {
 
     /// Makes room for features up to these counts.
     fn grow(&mut self, left: usize, right: usize) -> Result<()>;
+}
+
+/// Any of the learners: a closed set, each on the form it needs.
+#[derive(Debug, Clone)]
+pub enum AnyLearner<R> {
+    /// LORETA-1 on W = Ã K B̃ᵀ.
+    Loreta(Loreta<R>),
+    /// LORETA-1-PSD on W = Ỹ K Ỹᵀ.
+    LoretaPsd(LoretaPsd<R>),
+}
+
+impl<R: Real> AnyLearner<R> {
+    /// The learner that works on a form.
+    pub fn new(form: Form<R>) -> Self {
+        match form {
+            Form::Factored(form) => AnyLearner::Loreta(Loreta::new(form)),
+            Form::Psd(form) => AnyLearner::LoretaPsd(LoretaPsd::new(form)),
+        }
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> FormRef<'_, R> {
+        match self {
+            AnyLearner::Loreta(learner) => FormRef::Factored(learner.form()),
+            AnyLearner::LoretaPsd(learner) => FormRef::Psd(learner.form()),
+        }
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Form<R> {
+        match self {
+            AnyLearner::Loreta(learner) => Form::Factored(learner.into_form()),
+            AnyLearner::LoretaPsd(learner) => Form::Psd(learner.into_form()),
+        }
+    }
+}
+
+impl<R: Real> Learner<R> for AnyLearner<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        match self {
+            AnyLearner::Loreta(learner) => learner.score(example),
+            AnyLearner::LoretaPsd(learner) => learner.score(example),
+        }
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        match self {
+            AnyLearner::Loreta(learner) => learner.learn(example, target, loss, step),
+            AnyLearner::LoretaPsd(learner) => learner.learn(example, target, loss, step),
+        }
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        match self {
+            AnyLearner::Loreta(learner) => learner.grow(left, right),
+            AnyLearner::LoretaPsd(learner) => learner.grow(left, right),
+        }
+    }
 }

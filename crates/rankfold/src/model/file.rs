@@ -1,0 +1,214 @@
+//! Tensors in and out of safetensors files. Nothing read is trusted.
+
+use crate::linalg::Square;
+use crate::{Error, Real, Result};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo, TensorView};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The one metadata key: the crate writes several in random order.
+const KEY: &str = "rankfold";
+
+/// A tensor whose bytes are made when it is written, so that saving never
+/// holds more than one tensor twice.
+pub(crate) struct Tensor<'a> {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Box<dyn Fn() -> Vec<u8> + 'a>,
+}
+
+impl<'a> Tensor<'a> {
+    /// Unpadded rows of a tall factor, made row by row.
+    pub fn rows<R: Real>(rows: usize, k: usize, row: impl Fn(usize) -> &'a [R] + 'a) -> Self {
+        Tensor {
+            dtype: dtype::<R>(),
+            shape: vec![rows, k],
+            bytes: Box::new(move || {
+                let mut out = Vec::with_capacity(rows * k * size_of::<R>());
+                for i in 0..rows {
+                    row(i).iter().for_each(|v| v.put(&mut out));
+                }
+                out
+            }),
+        }
+    }
+
+    pub fn square(matrix: &'a Square) -> Self {
+        let k = matrix.size();
+        Tensor {
+            shape: vec![k, k],
+            ..Tensor::f64s(matrix.to_vec())
+        }
+    }
+
+    pub fn f64s(values: Vec<f64>) -> Self {
+        Tensor {
+            dtype: Dtype::F64,
+            shape: vec![values.len()],
+            bytes: Box::new(move || values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        }
+    }
+
+    pub fn u64s(values: Vec<u64>) -> Self {
+        Tensor {
+            dtype: Dtype::U64,
+            shape: vec![values.len()],
+            bytes: Box::new(move || values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        }
+    }
+
+    pub fn u8s(values: Vec<u8>) -> Self {
+        Tensor {
+            dtype: Dtype::U8,
+            shape: vec![values.len()],
+            bytes: Box::new(move || values.clone()),
+        }
+    }
+}
+
+fn dtype<R: Real>() -> Dtype {
+    if R::NAME == "f32" { Dtype::F32 } else { Dtype::F64 }
+}
+
+/// Named tensors on their way into a file.
+pub(crate) type Tensors<'a> = Vec<(String, Tensor<'a>)>;
+
+/// Writes a file that is either complete or not there, tensor by tensor.
+pub(crate) fn write(path: &Path, card: String, mut tensors: Tensors<'_>) -> Result<()> {
+    // Wide types first, so that every tensor is aligned; then by name.
+    let size = |tensor: &Tensor<'_>| tensor.dtype.bitsize() / 8;
+    tensors.sort_by(|(a, s), (b, t)| size(t).cmp(&size(s)).then_with(|| a.cmp(b)));
+    let mut end = 0;
+    let infos = tensors.iter().map(|(name, tensor)| {
+        let start = end;
+        end += tensor.shape.iter().product::<usize>() * size(tensor);
+        let info = TensorInfo {
+            dtype: tensor.dtype,
+            shape: tensor.shape.clone(),
+            data_offsets: (start, end),
+        };
+        (name.clone(), info)
+    });
+    let metadata = Metadata::new(
+        Some(HashMap::from([(KEY.to_owned(), card)])),
+        infos.collect(),
+    );
+    let header = metadata
+        .map_err(|e| e.to_string())
+        .and_then(|metadata| serde_json::to_vec(&metadata).map_err(|e| e.to_string()))
+        .map_err(|e| Error::failure(format!("cannot write: {e}")).in_file(path))?;
+    crate::data::write_atomically(path, |out| {
+        // The header is padded with spaces to keep the data aligned.
+        let padding = header.len().next_multiple_of(8) - header.len();
+        out.write_all(&((header.len() + padding) as u64).to_le_bytes())?;
+        out.write_all(&header)?;
+        out.write_all(&b"       "[..padding])?;
+        tensors
+            .iter()
+            .try_for_each(|(_, tensor)| out.write_all(&(tensor.bytes)()))
+    })
+}
+
+/// A safetensors file held in memory.
+pub(crate) struct TensorFile<'a> {
+    tensors: SafeTensors<'a>,
+    /// The JSON of the one metadata key.
+    pub card: String,
+    path: &'a Path,
+}
+
+impl<'a> TensorFile<'a> {
+    /// Parses the bytes of a file.
+    pub fn parse(path: &'a Path, bytes: &'a [u8]) -> Result<Self> {
+        let broken = |e: safetensors::SafeTensorError| {
+            Error::input(format!("not a whole model file: {e}")).in_file(path)
+        };
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(broken)?;
+        let card = metadata.metadata().as_ref().and_then(|m| m.get(KEY)).cloned();
+        let card = card.ok_or_else(|| {
+            Error::input("a safetensors file, but not one that rankfold wrote").in_file(path)
+        })?;
+        Ok(TensorFile { tensors, card, path })
+    }
+
+    /// An error about this file.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        Error::input(message).in_file(self.path)
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.tensor(name).is_ok()
+    }
+
+    fn view(&self, name: &str, dtype: Dtype) -> Result<TensorView<'_>> {
+        let view = self
+            .tensors
+            .tensor(name)
+            .map_err(|_| self.error(format!("the tensor `{name}` is missing")))?;
+        if view.dtype() != dtype {
+            return Err(self.error(format!(
+                "the tensor `{name}` holds {:?}, expected {dtype:?}",
+                view.dtype()
+            )));
+        }
+        Ok(view)
+    }
+
+    fn finite(&self, name: &str, mut values: impl Iterator<Item = f64>) -> Result<()> {
+        if values.all(f64::is_finite) {
+            Ok(())
+        } else {
+            Err(self.error(format!("the tensor `{name}` holds a value that is not finite")))
+        }
+    }
+
+    /// A matrix of rows with `k` columns, row by row.
+    pub fn rows<R: Real>(&self, name: &str, k: usize) -> Result<Vec<R>> {
+        let view = self.view(name, dtype::<R>())?;
+        if view.shape().len() != 2 || view.shape()[1] != k {
+            return Err(self.error(format!(
+                "the tensor `{name}` has shape {:?}, expected {k} columns",
+                view.shape()
+            )));
+        }
+        let values: Vec<R> = view.data().chunks_exact(size_of::<R>()).map(R::take).collect();
+        self.finite(name, values.iter().map(|v| v.to_f64()))?;
+        Ok(values)
+    }
+
+    /// A k×k matrix.
+    pub fn square(&self, name: &str, k: usize) -> Result<Square> {
+        let values: Vec<f64> = self.rows(name, k)?;
+        if values.len() != k * k {
+            return Err(self.error(format!("the tensor `{name}` is not {k}×{k}")));
+        }
+        Ok(Square::from_fn(k, |i, j| values[i * k + j]))
+    }
+
+    /// A vector of finite numbers.
+    pub fn f64s(&self, name: &str, len: usize) -> Result<Vec<f64>> {
+        let view = self.view(name, Dtype::F64)?;
+        let values: Vec<f64> = view.data().chunks_exact(8).map(f64::take).collect();
+        if values.len() != len {
+            return Err(self.error(format!(
+                "the tensor `{name}` has {} values, expected {len}",
+                values.len()
+            )));
+        }
+        self.finite(name, values.iter().copied())?;
+        Ok(values)
+    }
+
+    pub fn u64s(&self, name: &str) -> Result<Vec<u64>> {
+        let view = self.view(name, Dtype::U64)?;
+        let bytes = view.data().chunks_exact(8);
+        Ok(bytes
+            .map(|b| u64::from_le_bytes(b.try_into().expect("eight bytes")))
+            .collect())
+    }
+
+    pub fn u8s(&self, name: &str) -> Result<Vec<u8>> {
+        Ok(self.view(name, Dtype::U8)?.data().to_vec())
+    }
+}

@@ -1,0 +1,341 @@
+//! The model: a form, and all that belongs to the data rather than to W. It
+//! stands alone in one file.
+
+pub(crate) mod file;
+pub(crate) mod forms;
+mod preprocess;
+
+pub use preprocess::{Preprocess, Steps};
+
+use crate::data::Features;
+use crate::form::{Form, Upkeep};
+use crate::{Error, Ids, Real, Result, Rows};
+use file::{Tensor, TensorFile, Tensors};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The version of the file format that this code writes.
+pub const FORMAT: u32 = 1;
+
+/// How the similarity of two rows is read off the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Score {
+    /// leftᵀ W right, the score that training shapes. It rewards rows of large
+    /// projected norm.
+    Dot,
+    /// The cosine between the rows projected into the balanced SVD gauge.
+    Cosine,
+}
+
+impl Score {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Score::Dot => "dot",
+            Score::Cosine => "cosine",
+        }
+    }
+}
+
+/// Values of named metrics.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// What training has done so far; only ever grows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Examples seen.
+    pub steps: u64,
+    /// Examples that moved W.
+    pub updates: u64,
+    /// Steps refused because they would have lost rank or finiteness.
+    pub refused: u64,
+}
+
+/// A point of the learning curve as the model remembers it: no clock time,
+/// which would make equal runs differ.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryPoint {
+    /// Counters at that point.
+    #[serde(flatten)]
+    pub counters: Counters,
+    /// Mean loss since the point before.
+    pub loss: f64,
+    /// Validation metrics, when there were validation rows.
+    #[serde(default, skip_serializing_if = "Metrics::is_empty")]
+    pub metrics: Metrics,
+}
+
+/// What a model says about itself: the metadata of its file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// The version of the file format.
+    pub format: u32,
+    /// What the model is for, such as `similarity`.
+    pub task: String,
+    /// The rule that trained it, such as `loreta-psd`.
+    pub learner: String,
+    /// How its scores are read.
+    pub score: Score,
+    /// The seed of its training.
+    pub seed: u64,
+    /// The step size of its training.
+    pub step_size: f64,
+    /// The limit on a step, when there was one.
+    pub step_limit: Option<f64>,
+    /// How it started.
+    pub init: String,
+    /// What training did.
+    pub counters: Counters,
+    /// The learning curve.
+    pub history: Vec<HistoryPoint>,
+}
+
+/// The parts of the metadata that follow from the form and the data.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    #[serde(flatten)]
+    card: Card,
+    form: String,
+    rank: usize,
+    precision: String,
+    features: String,
+    preprocess: Steps,
+    upkeep: Upkeep,
+}
+
+/// A form in the precision it was trained in.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Precise {
+    /// Tall factors in single precision.
+    F32(Form<f32>),
+    /// Tall factors in double precision.
+    F64(Form<f64>),
+}
+
+impl Precise {
+    /// Wraps a form of either precision.
+    pub fn new<R: Real>(form: Form<R>) -> Self {
+        // The two instances of `Real` are the only ones; the cast is the identity.
+        let boxed: Box<dyn std::any::Any> = Box::new(form);
+        match boxed.downcast::<Form<f32>>() {
+            Ok(form) => Precise::F32(*form),
+            Err(boxed) => Precise::F64(*boxed.downcast().expect("f32 or f64")),
+        }
+    }
+
+    /// The form, when it has this precision.
+    pub fn into_precision<R: Real>(self) -> Result<Form<R>> {
+        let (name, boxed): (_, Box<dyn std::any::Any>) = match self {
+            Precise::F32(form) => (f32::NAME, Box::new(form)),
+            Precise::F64(form) => (f64::NAME, Box::new(form)),
+        };
+        boxed.downcast::<Form<R>>().map(|form| *form).map_err(|_| {
+            Error::input(format!("the model holds {name} factors, expected {}", R::NAME))
+        })
+    }
+}
+
+/// Runs the same expression on the form in whichever precision it has.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! with_form {
+    ($precise:expr, $form:ident => $body:expr) => {
+        match $precise {
+            $crate::model::Precise::F32($form) => $body,
+            $crate::model::Precise::F64($form) => $body,
+        }
+    };
+}
+
+/// A trained model that stands alone: it scores rows of the files it was
+/// trained on, and of any other with the same features.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// What it says about itself.
+    pub card: Card,
+    /// W.
+    pub form: Precise,
+    /// What it calls its features.
+    pub features: Features,
+    /// What is done to rows before it sees them.
+    pub preprocess: Preprocess,
+}
+
+/// Rows made ready for a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared<R> {
+    /// The rows, in the model's columns.
+    pub rows: Rows<R>,
+    /// Entries dropped because the model does not know their feature.
+    pub unknown_entries: usize,
+}
+
+impl Model {
+    /// k.
+    pub fn rank(&self) -> usize {
+        with_form!(&self.form, form => form.view().rank())
+    }
+
+    /// How many features the model knows.
+    pub fn columns(&self) -> usize {
+        with_form!(&self.form, form => form.view().shape().0)
+    }
+
+    /// `f32` or `f64`.
+    pub fn precision(&self) -> &'static str {
+        match &self.form {
+            Precise::F32(_) => f32::NAME,
+            Precise::F64(_) => f64::NAME,
+        }
+    }
+
+    /// The singular values of W, falling.
+    pub fn singular_values(&self) -> Result<Vec<f64>> {
+        let gauge = with_form!(&self.form, form => form.view().gauge());
+        Ok(gauge.ok_or_else(rank_lost)?.singular_values)
+    }
+
+    /// Makes rows ready: puts their columns in the model's order and applies
+    /// the preprocessing that the model learned.
+    pub fn prepare<R: Real>(&self, rows: Rows<R>, features: &Features) -> Result<Prepared<R>> {
+        let columns = self.columns();
+        let before = rows.nnz();
+        let rows = self.features.align(rows, features)?;
+        let known = rows
+            .iter()
+            .map(|row| row.indices.partition_point(|&j| (j as usize) < columns))
+            .sum::<usize>();
+        let plain = self.preprocess.is_identity();
+        Ok(Prepared {
+            rows: if plain { rows } else { self.preprocess.apply(&rows, columns)? },
+            unknown_entries: before - known,
+        })
+    }
+
+    /// Writes the model to one file, which is complete or not there at all.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        with_form!(&self.form, form => {
+            save_parts(path.as_ref(), &self.card, form.view(), &self.features, &self.preprocess, Vec::new())
+        })
+    }
+
+    /// Reads a model from its file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|e| Error::reading(path, &e))?;
+        let file = TensorFile::parse(path, &bytes)?;
+        Self::from_file(&file)
+    }
+
+    pub(crate) fn from_file(file: &TensorFile<'_>) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let broken = |e: serde_json::Error| file.error(format!("the metadata is damaged: {e}"));
+        let version: Version = serde_json::from_str(&file.card).map_err(broken)?;
+        if version.format > FORMAT {
+            return Err(file.error(format!(
+                "written in format {}, this version of rankfold reads up to {FORMAT}: update rankfold",
+                version.format
+            )));
+        }
+        let header: Header = serde_json::from_str(&file.card).map_err(broken)?;
+        if header.rank == 0 || header.rank > 1 << 16 {
+            return Err(file.error(format!("a rank of {} is not possible", header.rank)));
+        }
+        let (name, rank, upkeep) = (&header.form, header.rank, header.upkeep);
+        let form = match header.precision.as_str() {
+            "f32" => Precise::F32(forms::read(file, name, rank, upkeep, "")?),
+            "f64" => Precise::F64(forms::read(file, name, rank, upkeep, "")?),
+            other => return Err(file.error(format!("unknown precision `{other}`"))),
+        };
+        let columns = with_form!(&form, form => form.view().shape().0);
+        let named = |file: &TensorFile<'_>| -> Result<Ids> {
+            let (bytes, offsets) = (file.u8s("ids.left.bytes")?, file.u64s("ids.left.offsets")?);
+            let ids = Ids::from_parts(&bytes, &offsets).map_err(|e| file.error(e))?;
+            if ids.len() != columns {
+                return Err(file.error(format!("{} feature names for {columns} features", ids.len())));
+            }
+            Ok(ids)
+        };
+        let features = match header.features.as_str() {
+            "numbered" => Features::Numbered,
+            "named" => Features::Named(named(file)?),
+            "columns" => Features::Columns(named(file)?),
+            other => return Err(file.error(format!("unknown kind of features `{other}`"))),
+        };
+        let vector = |name: &str| -> Result<Option<Vec<f64>>> {
+            let name = format!("preprocess.{name}");
+            file.has(&name).then(|| file.f64s(&name, columns)).transpose()
+        };
+        let preprocess = Preprocess {
+            steps: header.preprocess,
+            fill: vector("fill")?,
+            weight: vector("weight")?,
+            mean: vector("mean")?,
+            scale: vector("scale")?,
+        };
+        if !preprocess.is_consistent() {
+            return Err(file.error("the preprocessing is incomplete"));
+        }
+        Ok(Model {
+            card: header.card,
+            form,
+            features,
+            preprocess,
+        })
+    }
+}
+
+pub(crate) fn rank_lost() -> Error {
+    Error::failure("the model has lost rank to working precision, so its singular values are not known")
+}
+
+/// Writes a model from borrowed parts, with more tensors beside them.
+pub(crate) fn save_parts<R: Real>(
+    path: &Path,
+    card: &Card,
+    form: crate::form::FormRef<'_, R>,
+    features: &Features,
+    preprocess: &Preprocess,
+    more: Tensors<'_>,
+) -> Result<()> {
+    let mut tensors = forms::tensors(form, "");
+    let kind = match features {
+        Features::Numbered => "numbered",
+        Features::Named(_) => "named",
+        Features::Columns(_) => "columns",
+    };
+    if let Features::Named(ids) | Features::Columns(ids) = features {
+        let (bytes, offsets) = ids.to_parts();
+        tensors.push(("ids.left.bytes".into(), Tensor::u8s(bytes)));
+        tensors.push(("ids.left.offsets".into(), Tensor::u64s(offsets)));
+    }
+    let vectors = [
+        ("fill", &preprocess.fill),
+        ("weight", &preprocess.weight),
+        ("mean", &preprocess.mean),
+        ("scale", &preprocess.scale),
+    ];
+    for (name, values) in vectors {
+        if let Some(values) = values {
+            tensors.push((format!("preprocess.{name}"), Tensor::f64s(values.clone())));
+        }
+    }
+    tensors.extend(more);
+    let header = Header {
+        card: card.clone(),
+        form: form.name().into(),
+        rank: form.rank(),
+        precision: R::NAME.into(),
+        features: kind.into(),
+        preprocess: preprocess.steps,
+        upkeep: forms::upkeep(form),
+    };
+    let json = serde_json::to_string(&header)
+        .map_err(|e| Error::failure(format!("cannot describe the model: {e}")))?;
+    file::write(path, json, tensors)
+}

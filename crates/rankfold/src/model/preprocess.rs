@@ -1,0 +1,224 @@
+//! What is done to rows before a model sees them, learned from the training
+//! rows and kept with the model.
+
+use crate::{Real, Result, Rows, SparseRow, memory};
+use serde::{Deserialize, Serialize};
+
+/// Which steps to learn; they are applied in this order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    /// Multiply column j by ln(N / df_j).
+    pub tfidf: bool,
+    /// Subtract each column's mean and divide by its standard deviation.
+    pub standardize: bool,
+    /// Scale each row to length one.
+    pub normalize: bool,
+}
+
+/// Learned preprocessing. Missing cells (NaN inside, never from a file) are
+/// filled with the column's training mean first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Preprocess {
+    /// Which steps are applied.
+    pub steps: Steps,
+    pub(crate) fill: Option<Vec<f64>>,
+    pub(crate) weight: Option<Vec<f64>>,
+    pub(crate) mean: Option<Vec<f64>>,
+    pub(crate) scale: Option<Vec<f64>>,
+}
+
+impl Preprocess {
+    /// Learns from the training rows.
+    pub fn fit<R: Real>(steps: Steps, rows: &Rows<R>) -> Self {
+        let columns = rows.columns();
+        let mut out = Preprocess { steps, ..Preprocess::default() };
+        let missing = rows.iter().any(|row| row.values.iter().any(|v| v.to_f64().is_nan()));
+        if missing {
+            let mut sum = vec![0.0; columns];
+            let mut absent = vec![0usize; columns];
+            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+                if v.to_f64().is_nan() {
+                    absent[j as usize] += 1;
+                } else {
+                    sum[j as usize] += v.to_f64();
+                }
+            }
+            let mean = |(s, a): (f64, usize)| s / (rows.len() - a).max(1) as f64;
+            out.fill = Some(sum.into_iter().zip(absent).map(mean).collect());
+        }
+        if steps.tfidf {
+            let mut frequency = vec![0usize; columns];
+            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+                frequency[j as usize] += usize::from(v != R::default());
+            }
+            let n = rows.len() as f64;
+            let weight = |df: usize| if df == 0 { 0.0 } else { (n / df as f64).ln() };
+            out.weight = Some(frequency.into_iter().map(weight).collect());
+        }
+        if steps.standardize {
+            let n = rows.len() as f64;
+            let value = |j: u32, v: R| out.weighted(j, v);
+            let mut mean = vec![0.0; columns];
+            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+                mean[j as usize] += value(j, v) / n;
+            }
+            // Two passes: the sum of squares alone loses digits when the mean is large.
+            let mut variance: Vec<f64> = vec![0.0; columns];
+            let mut stored = vec![0usize; columns];
+            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+                let j = j as usize;
+                variance[j] += (value(j as u32, v) - mean[j]).powi(2) / n;
+                stored[j] += 1;
+            }
+            let scale = (0..columns)
+                .map(|j| {
+                    let zeros = (rows.len() - stored[j]) as f64 / n;
+                    let deviation = (variance[j] + zeros * mean[j] * mean[j]).sqrt();
+                    // A constant column carries nothing; leave it at zero.
+                    if deviation > 1e-12 * mean[j].abs() { 1.0 / deviation } else { 1.0 }
+                })
+                .collect();
+            out.mean = Some(mean);
+            out.scale = Some(scale);
+        }
+        out
+    }
+
+    /// Whether rows pass unchanged.
+    pub fn is_identity(&self) -> bool {
+        self.fill.is_none() && self.steps == Steps::default()
+    }
+
+    /// Whether every step has the numbers it needs.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.steps.tfidf == self.weight.is_some()
+            && self.steps.standardize == self.mean.is_some()
+            && self.steps.standardize == self.scale.is_some()
+    }
+
+    /// Filled and weighted, before any centring.
+    fn weighted(&self, column: u32, value: impl Real) -> f64 {
+        let j = column as usize;
+        let mut x = value.to_f64();
+        if x.is_nan() {
+            x = self.fill.as_ref().and_then(|fill| fill.get(j).copied()).unwrap_or(0.0);
+        }
+        match &self.weight {
+            // A column that training never saw has no weight.
+            Some(weight) => x * weight.get(j).copied().unwrap_or(0.0),
+            None => x,
+        }
+    }
+
+    /// The rows as the model sees them. `columns` is what the model knows:
+    /// entries beyond it are dropped.
+    pub fn apply<R: Real>(&self, rows: &Rows<R>, columns: usize) -> Result<Rows<R>> {
+        if self.mean.is_some() {
+            let entries = rows.len() as u128 * columns as u128;
+            memory::require(
+                entries * (4 + size_of::<R>() as u128),
+                "standardising, which leaves no zeros,",
+            )?;
+        }
+        let mut out = Rows::new();
+        out.widen(columns);
+        let (mut indices, mut values): (Vec<u32>, Vec<f64>) = (Vec::new(), Vec::new());
+        let mut stored: Vec<R> = Vec::new();
+        for row in rows.iter() {
+            indices.clear();
+            values.clear();
+            let known = row.iter().filter(|&(j, _)| (j as usize) < columns);
+            if let (Some(mean), Some(scale)) = (&self.mean, &self.scale) {
+                indices.extend(0..columns as u32);
+                values.extend(mean.iter().zip(scale).map(|(m, s)| -m * s));
+                for (j, v) in known {
+                    values[j as usize] += self.weighted(j, v) * scale[j as usize];
+                }
+            } else {
+                for (j, v) in known {
+                    indices.push(j);
+                    values.push(self.weighted(j, v));
+                }
+            }
+            if self.steps.normalize {
+                let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
+                if length > 0.0 {
+                    values.iter_mut().for_each(|v| *v /= length);
+                }
+            }
+            stored.clear();
+            stored.extend(values.iter().map(|&v| R::from_f64(v)));
+            out.push(SparseRow {
+                indices: &indices,
+                values: &stored,
+            });
+        }
+        out.shrink();
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SparseVec;
+
+    fn rows(dense: &[&[f64]]) -> Rows<f64> {
+        let mut out = Rows::new();
+        for row in dense {
+            out.push(SparseVec::from_dense(row).as_row());
+            out.widen(row.len());
+        }
+        out
+    }
+
+    fn dense(rows: &Rows<f64>) -> Vec<Vec<f64>> {
+        let full = |row: SparseRow<'_, f64>| {
+            let mut out = vec![0.0; rows.columns()];
+            row.iter().for_each(|(j, v)| out[j as usize] = v);
+            out
+        };
+        rows.iter().map(full).collect()
+    }
+
+    #[test]
+    fn standardised_columns_have_mean_zero_and_deviation_one() {
+        let data = rows(&[&[1.0, 0.0, 7.0], &[3.0, 2.0, 7.0], &[5.0, 0.0, 7.0]]);
+        let steps = Steps { standardize: true, ..Steps::default() };
+        let out = dense(&Preprocess::fit(steps, &data).apply(&data, 3).unwrap());
+        for j in 0..3 {
+            let mean: f64 = out.iter().map(|r| r[j]).sum::<f64>() / 3.0;
+            let variance: f64 = out.iter().map(|r| r[j] * r[j]).sum::<f64>() / 3.0;
+            assert!(mean.abs() < 1e-15);
+            let want = if j == 2 { 0.0 } else { 1.0 };
+            assert!((variance - want).abs() < 1e-14, "column {j}: {variance}");
+        }
+    }
+
+    #[test]
+    fn missing_cells_get_the_training_mean() {
+        let data = rows(&[&[1.0, 2.0], &[f64::NAN, 0.0], &[3.0, 1.0]]);
+        let preprocess = Preprocess::fit(Steps::default(), &data);
+        assert!(!preprocess.is_identity());
+        assert_eq!(dense(&preprocess.apply(&data, 2).unwrap())[1], [2.0, 0.0]);
+    }
+
+    #[test]
+    fn tfidf_and_normalisation_come_in_order() {
+        let data = rows(&[&[3.0, 4.0], &[0.0, 4.0], &[0.0, 0.0]]);
+        let steps = Steps { tfidf: true, normalize: true, ..Steps::default() };
+        let out = dense(&Preprocess::fit(steps, &data).apply(&data, 2).unwrap());
+        let (a, b) = (3.0 * 3f64.ln(), 4.0 * 1.5f64.ln());
+        let length = a.hypot(b);
+        assert!((out[0][0] - a / length).abs() < 1e-15);
+        assert!((out[1][1] - 1.0).abs() < 1e-15);
+        assert_eq!(out[2], [0.0, 0.0]);
+    }
+
+    #[test]
+    fn columns_unknown_to_the_model_are_dropped() {
+        let data = rows(&[&[1.0, 2.0, 3.0]]);
+        let narrow = Preprocess::default().apply(&data, 2).unwrap();
+        assert_eq!((narrow.columns(), narrow.nnz()), (2, 2));
+    }
+}

@@ -1,0 +1,71 @@
+//! Where examples come from. A sample names rows by number; their features are
+//! looked up when the example is made, so a sample costs twelve bytes.
+
+mod labels;
+mod listed;
+
+pub use labels::LabelTriplets;
+pub use listed::ListedTriplets;
+
+use serde::{Deserialize, Serialize};
+
+/// "The query is more like the positive than like the negative", by row number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triplet {
+    /// The row that asks.
+    pub query: u32,
+    /// A row that should score above…
+    pub positive: u32,
+    /// …this one.
+    pub negative: u32,
+}
+
+/// A source of triplets whose position can be saved.
+#[derive(Debug, Clone)]
+pub enum Triplets {
+    /// Drawn at random from class labels.
+    Labels(LabelTriplets),
+    /// Read from a list, again and again in its order.
+    Listed(ListedTriplets),
+}
+
+/// Where a source of triplets stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Position {
+    /// The generator of a random source.
+    Random(crate::random::Random),
+    /// The next entry of a list.
+    Next(usize),
+}
+
+impl Triplets {
+    /// The next triplet; a source never ends.
+    #[inline]
+    pub fn draw(&mut self) -> Triplet {
+        match self {
+            Triplets::Labels(source) => source.draw(),
+            Triplets::Listed(source) => source.draw(),
+        }
+    }
+
+    /// Where the source stands.
+    pub fn position(&self) -> Position {
+        match self {
+            Triplets::Labels(source) => Position::Random(source.random().clone()),
+            Triplets::Listed(source) => Position::Next(source.next()),
+        }
+    }
+
+    /// Goes to a position that a source of the same kind and data had; false
+    /// when it cannot be one.
+    pub fn seek(&mut self, position: Position) -> bool {
+        match (self, position) {
+            (Triplets::Labels(source), Position::Random(random)) => {
+                source.set_random(random);
+                true
+            }
+            (Triplets::Listed(source), Position::Next(next)) => source.seek(next),
+            _ => false,
+        }
+    }
+}
