@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rankfold::Result;
 
 use crate::output::Output;
-use crate::{split, vectorize};
+use crate::{eval, info, split, train, vectorize};
 
 /// Learns low-rank matrix models online: similarities, metrics, kernels,
 /// ratings and label rankings.
@@ -27,6 +27,9 @@ pub struct Cli {
 pub enum Command {
     Vectorize(vectorize::Vectorize),
     Split(split::Split),
+    Train(train::Train),
+    Eval(eval::Eval),
+    Info(info::Info),
     /// Print a script that completes commands and options in a shell
     #[command(
         after_help = "Example:\n  rankfold completions bash > ~/.local/share/bash-completion/completions/rankfold"
@@ -49,6 +52,9 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
     match command {
         Command::Vectorize(vectorize) => vectorize.run(output),
         Command::Split(split) => split.run(output),
+        Command::Train(train) => train.run(output),
+        Command::Eval(eval) => eval.run(output),
+        Command::Info(info) => info.run(output),
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.
             let mut script = Vec::new();

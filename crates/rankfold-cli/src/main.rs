@@ -2,8 +2,13 @@
 //! people or to scripts.
 
 mod cli;
+mod curve;
+mod eval;
+mod info;
+mod interrupt;
 mod output;
 mod split;
+mod train;
 mod vectorize;
 
 use std::process::ExitCode;
@@ -20,4 +25,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output.fail(&error),
     }
+}
+
+/// How many threads to use when the user does not say.
+fn threads(asked: Option<usize>) -> usize {
+    asked
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+        .max(1)
 }

@@ -60,6 +60,36 @@ impl Output {
         bar
     }
 
+    /// A line for people that is no result.
+    pub fn note(&self, line: &str) {
+        if !self.quiet {
+            tell(line);
+        }
+    }
+
+    /// A bar over a known number of steps; only on a terminal.
+    pub fn bar(&self, steps: u64) -> ProgressBar {
+        if self.quiet || self.json || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let template = "{wide_bar} {human_pos}/{human_len} {msg} {per_sec} {eta}";
+        let bar = ProgressBar::new(steps);
+        bar.set_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        bar
+    }
+
+    /// Something reached on the way: beside the bar, or as a line where there
+    /// is none.
+    pub fn milestone(&self, bar: &ProgressBar, line: &str) {
+        if bar.is_hidden() {
+            self.note(line);
+        } else {
+            bar.set_message(line.to_owned());
+        }
+    }
+
     /// Tells about an error, and gives the exit code: 2 for bad input, 1 for
     /// a failure; a reader that has gone is no error.
     pub fn fail(&self, error: &Error) -> ExitCode {

@@ -79,6 +79,9 @@ mod tests {
         let variance = (0..n).map(|i| draw(i).powi(2)).sum::<f64>() / n as f64;
         // Five standard errors.
         assert!(mean.abs() < 5.0 / (n as f64).sqrt(), "{mean}");
-        assert!((variance - 1.0).abs() < 5.0 * (2.0 / n as f64).sqrt(), "{variance}");
+        assert!(
+            (variance - 1.0).abs() < 5.0 * (2.0 / n as f64).sqrt(),
+            "{variance}"
+        );
     }
 }

@@ -50,7 +50,9 @@ impl Features {
         let mut out = Rows::new();
         out.widen(mine.len());
         for row in rows.iter() {
-            let known = row.iter().filter_map(|(j, v)| Some((columns[j as usize]?, v)));
+            let known = row
+                .iter()
+                .filter_map(|(j, v)| Some((columns[j as usize]?, v)));
             out.push(SparseVec::from_entries(known.collect()).as_row());
         }
         Ok(out)
@@ -69,7 +71,9 @@ mod tests {
     fn columns_find_each_other_by_name() {
         let mut rows = Rows::<f64>::new();
         rows.push(SparseVec::from_dense(&[1.0, 2.0, 3.0]).as_row());
-        let aligned = columns(&["c", "a"]).align(rows.clone(), &columns(&["a", "b", "c"])).unwrap();
+        let aligned = columns(&["c", "a"])
+            .align(rows.clone(), &columns(&["a", "b", "c"]))
+            .unwrap();
         assert_eq!(aligned.row(0).indices, [0, 1]);
         assert_eq!(aligned.row(0).values, [3.0, 1.0]);
         let error = columns(&["a", "d"]).align(rows.clone(), &columns(&["a", "b", "c"]));
@@ -77,6 +81,10 @@ mod tests {
             error.unwrap_err().message,
             "the column `d` that the model knows is missing"
         );
-        assert!(Features::Numbered.align(rows, &columns(&["a", "b", "c"])).is_err());
+        assert!(
+            Features::Numbered
+                .align(rows, &columns(&["a", "b", "c"]))
+                .is_err()
+        );
     }
 }

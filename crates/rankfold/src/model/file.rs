@@ -67,7 +67,11 @@ impl<'a> Tensor<'a> {
 }
 
 fn dtype<R: Real>() -> Dtype {
-    if R::NAME == "f32" { Dtype::F32 } else { Dtype::F64 }
+    if R::NAME == "f32" {
+        Dtype::F32
+    } else {
+        Dtype::F64
+    }
 }
 
 /// Named tensors on their way into a file.
@@ -125,11 +129,19 @@ impl<'a> TensorFile<'a> {
         };
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(broken)?;
-        let card = metadata.metadata().as_ref().and_then(|m| m.get(KEY)).cloned();
+        let card = metadata
+            .metadata()
+            .as_ref()
+            .and_then(|m| m.get(KEY))
+            .cloned();
         let card = card.ok_or_else(|| {
             Error::input("a safetensors file, but not one that rankfold wrote").in_file(path)
         })?;
-        Ok(TensorFile { tensors, card, path })
+        Ok(TensorFile {
+            tensors,
+            card,
+            path,
+        })
     }
 
     /// An error about this file.
@@ -159,7 +171,9 @@ impl<'a> TensorFile<'a> {
         if values.all(f64::is_finite) {
             Ok(())
         } else {
-            Err(self.error(format!("the tensor `{name}` holds a value that is not finite")))
+            Err(self.error(format!(
+                "the tensor `{name}` holds a value that is not finite"
+            )))
         }
     }
 
@@ -172,7 +186,11 @@ impl<'a> TensorFile<'a> {
                 view.shape()
             )));
         }
-        let values: Vec<R> = view.data().chunks_exact(size_of::<R>()).map(R::take).collect();
+        let values: Vec<R> = view
+            .data()
+            .chunks_exact(size_of::<R>())
+            .map(R::take)
+            .collect();
         self.finite(name, values.iter().map(|v| v.to_f64()))?;
         Ok(values)
     }

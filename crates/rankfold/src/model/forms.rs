@@ -13,7 +13,10 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
         let rows = Tensor::rows(tall.rows(), tall.rank(), |i| tall.row(i));
         add(side, rows);
         add(&format!("{side}.gram"), Tensor::square(&tall.gram));
-        add(&format!("{side}.gram_inverse"), Tensor::square(&tall.gram_inverse));
+        add(
+            &format!("{side}.gram_inverse"),
+            Tensor::square(&tall.gram_inverse),
+        );
     };
     let (core, inverse) = match form {
         FormRef::Factored(form) => {
@@ -65,7 +68,12 @@ pub(crate) fn read<R: Real>(
             inverse,
             upkeep,
         ))),
-        "psd" => Ok(Form::Psd(Psd::from_parts(tall("factor")?, core, inverse, upkeep))),
+        "psd" => Ok(Form::Psd(Psd::from_parts(
+            tall("factor")?,
+            core,
+            inverse,
+            upkeep,
+        ))),
         other => Err(file.error(format!("unknown form `{other}`"))),
     }
 }

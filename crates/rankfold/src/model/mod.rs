@@ -132,7 +132,10 @@ impl Precise {
             Precise::F64(form) => (f64::NAME, Box::new(form)),
         };
         boxed.downcast::<Form<R>>().map(|form| *form).map_err(|_| {
-            Error::input(format!("the model holds {name} factors, expected {}", R::NAME))
+            Error::input(format!(
+                "the model holds {name} factors, expected {}",
+                R::NAME
+            ))
         })
     }
 }
@@ -209,7 +212,11 @@ impl Model {
             .sum::<usize>();
         let plain = self.preprocess.is_identity();
         Ok(Prepared {
-            rows: if plain { rows } else { self.preprocess.apply(&rows, columns)? },
+            rows: if plain {
+                rows
+            } else {
+                self.preprocess.apply(&rows, columns)?
+            },
             unknown_entries: before - known,
         })
     }
@@ -257,7 +264,10 @@ impl Model {
             let (bytes, offsets) = (file.u8s("ids.left.bytes")?, file.u64s("ids.left.offsets")?);
             let ids = Ids::from_parts(&bytes, &offsets).map_err(|e| file.error(e))?;
             if ids.len() != columns {
-                return Err(file.error(format!("{} feature names for {columns} features", ids.len())));
+                return Err(file.error(format!(
+                    "{} feature names for {columns} features",
+                    ids.len()
+                )));
             }
             Ok(ids)
         };
@@ -269,7 +279,9 @@ impl Model {
         };
         let vector = |name: &str| -> Result<Option<Vec<f64>>> {
             let name = format!("preprocess.{name}");
-            file.has(&name).then(|| file.f64s(&name, columns)).transpose()
+            file.has(&name)
+                .then(|| file.f64s(&name, columns))
+                .transpose()
         };
         let preprocess = Preprocess {
             steps: header.preprocess,
@@ -291,7 +303,9 @@ impl Model {
 }
 
 pub(crate) fn rank_lost() -> Error {
-    Error::failure("the model has lost rank to working precision, so its singular values are not known")
+    Error::failure(
+        "the model has lost rank to working precision, so its singular values are not known",
+    )
 }
 
 /// Writes a model from borrowed parts, with more tensors beside them.

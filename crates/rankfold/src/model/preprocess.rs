@@ -31,8 +31,13 @@ impl Preprocess {
     /// Learns from the training rows.
     pub fn fit<R: Real>(steps: Steps, rows: &Rows<R>) -> Self {
         let columns = rows.columns();
-        let mut out = Preprocess { steps, ..Preprocess::default() };
-        let missing = rows.iter().any(|row| row.values.iter().any(|v| v.to_f64().is_nan()));
+        let mut out = Preprocess {
+            steps,
+            ..Preprocess::default()
+        };
+        let missing = rows
+            .iter()
+            .any(|row| row.values.iter().any(|v| v.to_f64().is_nan()));
         if missing {
             let mut sum = vec![0.0; columns];
             let mut absent = vec![0usize; columns];
@@ -75,7 +80,11 @@ impl Preprocess {
                     let zeros = (rows.len() - stored[j]) as f64 / n;
                     let deviation = (variance[j] + zeros * mean[j] * mean[j]).sqrt();
                     // A constant column carries nothing; leave it at zero.
-                    if deviation > 1e-12 * mean[j].abs() { 1.0 / deviation } else { 1.0 }
+                    if deviation > 1e-12 * mean[j].abs() {
+                        1.0 / deviation
+                    } else {
+                        1.0
+                    }
                 })
                 .collect();
             out.mean = Some(mean);
@@ -101,7 +110,11 @@ impl Preprocess {
         let j = column as usize;
         let mut x = value.to_f64();
         if x.is_nan() {
-            x = self.fill.as_ref().and_then(|fill| fill.get(j).copied()).unwrap_or(0.0);
+            x = self
+                .fill
+                .as_ref()
+                .and_then(|fill| fill.get(j).copied())
+                .unwrap_or(0.0);
         }
         match &self.weight {
             // A column that training never saw has no weight.
@@ -184,7 +197,10 @@ mod tests {
     #[test]
     fn standardised_columns_have_mean_zero_and_deviation_one() {
         let data = rows(&[&[1.0, 0.0, 7.0], &[3.0, 2.0, 7.0], &[5.0, 0.0, 7.0]]);
-        let steps = Steps { standardize: true, ..Steps::default() };
+        let steps = Steps {
+            standardize: true,
+            ..Steps::default()
+        };
         let out = dense(&Preprocess::fit(steps, &data).apply(&data, 3).unwrap());
         for j in 0..3 {
             let mean: f64 = out.iter().map(|r| r[j]).sum::<f64>() / 3.0;
@@ -206,7 +222,11 @@ mod tests {
     #[test]
     fn tfidf_and_normalisation_come_in_order() {
         let data = rows(&[&[3.0, 4.0], &[0.0, 4.0], &[0.0, 0.0]]);
-        let steps = Steps { tfidf: true, normalize: true, ..Steps::default() };
+        let steps = Steps {
+            tfidf: true,
+            normalize: true,
+            ..Steps::default()
+        };
         let out = dense(&Preprocess::fit(steps, &data).apply(&data, 2).unwrap());
         let (a, b) = (3.0 * 3f64.ln(), 4.0 * 1.5f64.ln());
         let length = a.hypot(b);

@@ -108,7 +108,10 @@ mod tests {
                 seen[role][row as usize] += 1;
             }
         }
-        assert_eq!(seen[0][4] + seen[1][4] + seen[0][6] + seen[1][6] + seen[2][6], 0);
+        assert_eq!(
+            seen[0][4] + seen[1][4] + seen[0][6] + seen[1][6] + seen[2][6],
+            0
+        );
         for role in &seen {
             for &row in &[0, 1, 2, 3, 5] {
                 // Uniform over five queries: 600 each, five standard deviations.

@@ -12,7 +12,11 @@ pub(crate) fn most_informative<R: Real>(
     k: usize,
 ) -> Vec<u32> {
     let columns = rows.columns();
-    let entries = || members.iter().flat_map(|&i| rows.row(i as usize).iter().map(move |e| (i, e)));
+    let entries = || {
+        members
+            .iter()
+            .flat_map(|&i| rows.row(i as usize).iter().map(move |e| (i, e)))
+    };
     let mut frequency = vec![0usize; columns];
     let mut mean = vec![0.0; columns];
     for (_, (j, v)) in entries() {
@@ -28,7 +32,9 @@ pub(crate) fn most_informative<R: Real>(
     let gains = classes.map(|classes| {
         let count = classes.iter().max().map_or(0, |&c| c as usize + 1);
         let mut sizes = vec![0usize; count];
-        members.iter().for_each(|&i| sizes[classes[i as usize] as usize] += 1);
+        members
+            .iter()
+            .for_each(|&i| sizes[classes[i as usize] as usize] += 1);
         // One column of counts for each feature would be large; one feature's
         // counts at a time need the entries by column.
         let mut starts = vec![0usize; columns + 1];
@@ -50,7 +56,9 @@ pub(crate) fn most_informative<R: Real>(
         let mut gains = Vec::with_capacity(columns);
         for j in 0..columns {
             present.fill(0);
-            by_column[starts[j]..starts[j + 1]].iter().for_each(|&c| present[c as usize] += 1);
+            by_column[starts[j]..starts[j + 1]]
+                .iter()
+                .for_each(|&c| present[c as usize] += 1);
             gains.push(information_gain(&present, &sizes));
         }
         gains
@@ -68,7 +76,11 @@ pub(crate) fn most_informative<R: Real>(
 }
 
 fn counts<R: Real>(value: R, mean: f64) -> bool {
-    if mean.is_nan() { value != R::default() } else { value.to_f64() > mean }
+    if mean.is_nan() {
+        value != R::default()
+    } else {
+        value.to_f64() > mean
+    }
 }
 
 /// H(class) − H(class | feature), in nats, from how many rows of each class
@@ -82,7 +94,11 @@ pub(crate) fn information_gain(present: &[usize], sizes: &[usize]) -> f64 {
             sum += if count > 0 { c * c.ln() } else { 0.0 };
         }
         // Σ −c ln(c/total): the entropy times the total.
-        if total > 0.0 { total * f64::ln(total) - sum } else { 0.0 }
+        if total > 0.0 {
+            total * f64::ln(total) - sum
+        } else {
+            0.0
+        }
     };
     let all: usize = sizes.iter().sum();
     let whole = entropy(&mut sizes.iter().copied());
@@ -99,13 +115,21 @@ mod tests {
     #[test]
     fn a_feature_that_names_the_class_comes_first() {
         // Column 0 is noise, 1 names class 1, 2 is dense and large in class 0.
-        let dense = [[1.0, 0.0, 9.0], [0.0, 0.0, 8.0], [1.0, 2.0, 1.0], [0.0, 1.0, 9.5]];
+        let dense = [
+            [1.0, 0.0, 9.0],
+            [0.0, 0.0, 8.0],
+            [1.0, 2.0, 1.0],
+            [0.0, 1.0, 9.5],
+        ];
         let rows: Rows<f64> = {
             let vectors: Vec<_> = dense.iter().map(|r| SparseVec::from_dense(r)).collect();
             vectors.iter().map(SparseVec::as_row).collect()
         };
         let members = [0, 1, 2, 3];
-        assert_eq!(most_informative(&rows, &members, Some(&[0, 0, 1, 1]), 2), [1, 2]);
+        assert_eq!(
+            most_informative(&rows, &members, Some(&[0, 0, 1, 1]), 2),
+            [1, 2]
+        );
         // Without classes the most frequent come first.
         assert_eq!(most_informative(&rows, &members, None, 3), [2, 0, 1]);
     }

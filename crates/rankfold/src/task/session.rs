@@ -2,7 +2,9 @@
 //! look, save or stop between any two steps. What is learned does not depend
 //! on where the caller looks.
 
-use super::similarity::{Examples, Similarity, Validation, classes, evaluate, make_example, metrics};
+use super::similarity::{
+    Examples, Similarity, Validation, classes, evaluate, make_example, metrics,
+};
 use super::step_size::{self, Trial};
 use crate::data::{Features, Labelled};
 use crate::form::{Form, Upkeep};
@@ -114,11 +116,23 @@ impl Checkpoint {
                 Ok::<_, Error>(match &model.form {
                     Precise::F32(form) => {
                         let name = form.view().name();
-                        Precise::F32(forms::read(&file, name, rank, best.upkeep.clone(), "state.best.")?)
+                        Precise::F32(forms::read(
+                            &file,
+                            name,
+                            rank,
+                            best.upkeep.clone(),
+                            "state.best.",
+                        )?)
                     }
                     Precise::F64(form) => {
                         let name = form.view().name();
-                        Precise::F64(forms::read(&file, name, rank, best.upkeep.clone(), "state.best.")?)
+                        Precise::F64(forms::read(
+                            &file,
+                            name,
+                            rank,
+                            best.upkeep.clone(),
+                            "state.best.",
+                        )?)
                     }
                 })
             })
@@ -194,7 +208,9 @@ impl<'a, R: Real> Session<'a, R> {
     ) -> Result<Self> {
         options.check()?;
         if valid.is_some() && options.valid_fraction > 0.0 {
-            return Err(Error::input("validation rows and a validation fraction exclude each other"));
+            return Err(Error::input(
+                "validation rows and a validation fraction exclude each other",
+            ));
         }
         let name = |i: usize| data.ids.name(i).into_owned();
         let labelled = (0..data.labels.len()).any(|i| !data.labels.of(i).is_empty());
@@ -212,11 +228,23 @@ impl<'a, R: Real> Session<'a, R> {
 
         let (members, held_out) = hold_out(rows.len(), options.valid_fraction, options.seed);
         let validation = match (valid, held_out.is_empty()) {
-            (Some(valid), _) => Some(foreign_validation(valid, &data.features, &preprocess, rows.columns(), data)?),
+            (Some(valid), _) => Some(foreign_validation(
+                valid,
+                &data.features,
+                &preprocess,
+                rows.columns(),
+                data,
+            )?),
             (None, false) => {
-                let known = known.as_ref().ok_or_else(|| Error::input("validation needs labels"))?;
+                let known = known
+                    .as_ref()
+                    .ok_or_else(|| Error::input("validation needs labels"))?;
                 let classes = held_out.iter().map(|&i| known[i as usize]).collect();
-                Some(Validation { rows: None, members: held_out, classes })
+                Some(Validation {
+                    rows: None,
+                    members: held_out,
+                    classes,
+                })
             }
             (None, true) => None,
         };
@@ -253,7 +281,9 @@ impl<'a, R: Real> Session<'a, R> {
             let learner = checkpoint.fits::<R>(options, fingerprint, rows.columns())?;
             let Checkpoint { model, state, best } = checkpoint;
             if !triplets.seek(state.position) {
-                return Err(Error::input("the checkpoint was made with another source of triplets"));
+                return Err(Error::input(
+                    "the checkpoint was made with another source of triplets",
+                ));
             }
             let best = match (state.best, best) {
                 (Some(kept), Some(form)) => Some(Best {
@@ -273,7 +303,10 @@ impl<'a, R: Real> Session<'a, R> {
                 validation,
                 learner,
                 difference: SparseVec::new(),
-                step: Step { size: model.card.step_size, limit },
+                step: Step {
+                    size: model.card.step_size,
+                    limit,
+                },
                 chosen: Vec::new(),
                 total,
                 every,
@@ -296,7 +329,10 @@ impl<'a, R: Real> Session<'a, R> {
                 validation,
                 learner,
                 difference: SparseVec::new(),
-                step: Step { size: options.step_size.unwrap_or(f64::NAN), limit },
+                step: Step {
+                    size: options.step_size.unwrap_or(f64::NAN),
+                    limit,
+                },
                 chosen: Vec::new(),
                 total,
                 every,
@@ -322,16 +358,23 @@ impl<'a, R: Real> Session<'a, R> {
             (Triplets::Labels(_), Some(known)) => {
                 // Every fifth row judges; when a class is too small for that, all do.
                 let part = |keep: &dyn Fn(usize) -> bool| -> Vec<u32> {
-                    (0..members.len()).filter(|&i| keep(i)).map(|i| members[i]).collect()
+                    (0..members.len())
+                        .filter(|&i| keep(i))
+                        .map(|i| members[i])
+                        .collect()
                 };
                 let shuffled = |i: usize| splitmix64(seed ^ members[i] as u64) % 5;
-                let source = |rows: &[u32], purpose| LabelTriplets::new(known, rows, Random::new(seed, purpose));
+                let source = |rows: &[u32], purpose| {
+                    LabelTriplets::new(known, rows, Random::new(seed, purpose))
+                };
                 let apart = (
                     source(&part(&|i| shuffled(i) != 0), PRETRAINING),
                     source(&part(&|i| shuffled(i) == 0), HELD_OUT),
                 );
                 match apart {
-                    (Ok(training), Ok(judge)) => (Triplets::Labels(training), Triplets::Labels(judge)),
+                    (Ok(training), Ok(judge)) => {
+                        (Triplets::Labels(training), Triplets::Labels(judge))
+                    }
                     _ => (
                         Triplets::Labels(source(members, PRETRAINING)?),
                         Triplets::Labels(source(members, HELD_OUT)?),
@@ -348,7 +391,14 @@ impl<'a, R: Real> Session<'a, R> {
         }
         let held_out: Vec<Triplet> = (0..HELD_OUT_TRIPLETS).map(|_| judge.draw()).collect();
         let examples = Examples::new(&self.rows);
-        self.chosen = step_size::trials(&self.learner, &examples, &training, steps, &held_out, self.step.limit);
+        self.chosen = step_size::trials(
+            &self.learner,
+            &examples,
+            &training,
+            steps,
+            &held_out,
+            self.step.limit,
+        );
         self.step.size = step_size::best(&self.chosen);
         Ok(())
     }
@@ -389,7 +439,11 @@ impl<'a, R: Real> Session<'a, R> {
         match &self.best {
             Some(best) => {
                 let at_best = |p: &&CurvePoint| p.counters == best.counters;
-                self.history.iter().find(at_best).map(|p| p.metrics.clone()).unwrap_or_default()
+                self.history
+                    .iter()
+                    .find(at_best)
+                    .map(|p| p.metrics.clone())
+                    .unwrap_or_default()
             }
             None => Metrics::new(),
         }
@@ -448,7 +502,15 @@ impl<'a, R: Real> Session<'a, R> {
             let rows = valid.rows.as_ref().unwrap_or(&self.rows);
             let (score, threads) = (self.options.score, self.options.threads);
             let form = self.learner.form();
-            let found = evaluate(form, rows, &valid.members, &valid.classes, score, threads, &|_| true)?;
+            let found = evaluate(
+                form,
+                rows,
+                &valid.members,
+                &valid.classes,
+                score,
+                threads,
+                &|_| true,
+            )?;
             let found = found.expect("nobody stops it");
             point.metrics = metrics(&found);
             if self.best.as_ref().is_none_or(|best| found.map > best.map) {
@@ -513,12 +575,22 @@ impl<'a, R: Real> Session<'a, R> {
             more.extend(forms::tensors(best.form.view(), "state.best."));
         }
         let (card, form) = (self.card(self.counters), self.learner.form());
-        save_parts(path.as_ref(), &card, form, &self.features, &self.preprocess, more)
+        save_parts(
+            path.as_ref(),
+            &card,
+            form,
+            &self.features,
+            &self.preprocess,
+            more,
+        )
     }
 
     /// The model: the best one by validation, or the last one.
     pub fn into_model(self) -> Result<Model> {
-        let counters = self.best.as_ref().map_or(self.counters, |best| best.counters);
+        let counters = self
+            .best
+            .as_ref()
+            .map_or(self.counters, |best| best.counters);
         let card = self.card(counters);
         let form = match self.best {
             Some(best) => best.form,
@@ -535,7 +607,12 @@ impl<'a, R: Real> Session<'a, R> {
 
 impl Checkpoint {
     /// The learner to go on with, when this run is the one that was interrupted.
-    fn fits<R: Real>(&self, options: &Similarity, fingerprint: u64, columns: usize) -> Result<AnyLearner<R>> {
+    fn fits<R: Real>(
+        &self,
+        options: &Similarity,
+        fingerprint: u64,
+        columns: usize,
+    ) -> Result<AnyLearner<R>> {
         let old = &self.state.options;
         let mut wanted = old.clone();
         // What may differ without changing what was learned so far.
@@ -549,7 +626,9 @@ impl Checkpoint {
         }
         if &wanted != options {
             let (mine, theirs) = (json(options), json(&wanted));
-            let differing = mine.iter().find(|(key, value)| theirs.get(*key) != Some(value));
+            let differing = mine
+                .iter()
+                .find(|(key, value)| theirs.get(*key) != Some(value));
             let (key, value) = differing.expect("the options differ");
             return Err(Error::input(format!(
                 "the checkpoint was made with {key} = {}, this run asks for {value}",
@@ -559,7 +638,9 @@ impl Checkpoint {
         if fingerprint != self.state.fingerprint || columns != self.model.columns() {
             return Err(Error::input("the checkpoint was made with other data"));
         }
-        Ok(AnyLearner::new(self.model.form.clone().into_precision::<R>()?))
+        Ok(AnyLearner::new(
+            self.model.form.clone().into_precision::<R>()?,
+        ))
     }
 }
 
@@ -593,7 +674,11 @@ fn foreign_validation<R: Real>(
 ) -> Result<Validation<R>> {
     let _ = training;
     let rows = features.align(valid.rows.clone(), &valid.features)?;
-    let rows = if preprocess.is_identity() { rows } else { preprocess.apply(&rows, columns)? };
+    let rows = if preprocess.is_identity() {
+        rows
+    } else {
+        preprocess.apply(&rows, columns)?
+    };
     let classes = classes(&valid.labels, |i| valid.ids.name(i).into_owned())?;
     Ok(Validation {
         members: (0..rows.len() as u32).collect(),
@@ -612,6 +697,9 @@ fn fingerprint<R: Real>(rows: &Rows<R>, classes: Option<&[u32]>) -> u64 {
             mix(v.to_f64().to_bits() ^ (u64::from(j) << 32));
         }
     }
-    classes.unwrap_or_default().iter().for_each(|&c| mix(u64::from(c)));
+    classes
+        .unwrap_or_default()
+        .iter()
+        .for_each(|&c| mix(u64::from(c)));
     hash
 }

@@ -259,7 +259,10 @@ impl Similarity {
             Init::Identity => {
                 let mut place = vec![usize::MAX; n];
                 let features = most_informative(rows, members, classes, k);
-                features.iter().enumerate().for_each(|(j, &i)| place[i as usize] = j);
+                features
+                    .iter()
+                    .enumerate()
+                    .for_each(|(j, &i)| place[i as usize] = j);
                 place
             }
             Init::Gaussian => Vec::new(),
@@ -288,7 +291,10 @@ pub(super) struct Examples<'a, R> {
 
 impl<'a, R: Real> Examples<'a, R> {
     pub fn new(rows: &'a Rows<R>) -> Self {
-        Examples { rows, difference: SparseVec::new() }
+        Examples {
+            rows,
+            difference: SparseVec::new(),
+        }
     }
 
     #[inline]
@@ -364,7 +370,8 @@ pub fn evaluate<R: Real>(
 fn normalise<R: Real>(row: &mut [R]) {
     let length = row.iter().map(|v| v.to_f64().powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {
-        row.iter_mut().for_each(|v| *v = R::from_f64(v.to_f64() / length));
+        row.iter_mut()
+            .for_each(|v| *v = R::from_f64(v.to_f64() / length));
     }
 }
 

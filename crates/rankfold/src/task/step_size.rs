@@ -46,14 +46,24 @@ pub(super) fn trials<R: Real>(
                 loss += Loss::Hinge.at(margin, 1.0).0;
             }
             let n = held_out.len().max(1) as f64;
-            Trial { size, wrong: wrong / n, loss: loss / n }
+            Trial {
+                size,
+                wrong: wrong / n,
+                loss: loss / n,
+            }
         })
         .collect()
 }
 
 /// The best of the trials; of equals the larger step.
 pub(super) fn best(trials: &[Trial]) -> f64 {
-    let key = |t: &Trial| if t.wrong.is_nan() { f64::INFINITY } else { t.wrong };
+    let key = |t: &Trial| {
+        if t.wrong.is_nan() {
+            f64::INFINITY
+        } else {
+            t.wrong
+        }
+    };
     let mut best = &trials[0];
     for trial in trials {
         if key(trial) <= key(best) {

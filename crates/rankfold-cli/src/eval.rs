@@ -1,0 +1,97 @@
+//! `rankfold eval`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use rankfold::task::Evaluate;
+use rankfold::{Model, Result};
+use serde_json::{Value, json};
+
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::train::ScoreName;
+
+/// Measure a model on held-out data, with a simple control beside it
+///
+/// Every row is a query against all other rows; rows with its label should
+/// come first. Ties count against the model. The control is the cosine between
+/// the rows themselves.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold eval model.safetensors test.svm
+  rankfold eval model.safetensors test.svm --score dot --json")]
+pub struct Eval {
+    /// The model
+    model: PathBuf,
+
+    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    data: PathBuf,
+
+    /// How two rows are scored [default: as the model says]
+    #[arg(long, value_enum)]
+    score: Option<ScoreName>,
+
+    /// Threads [default: all cores]; the result does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+impl Eval {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        let model = Model::load(&self.model)?;
+        let interrupt = Interrupt::watch();
+        let bar = output.progress("queries");
+        let progress = |done: usize| {
+            bar.set_position(done as u64);
+            !interrupt.requested()
+        };
+        let evaluate = Evaluate {
+            score: self.score.map(Into::into),
+            threads: crate::threads(self.threads),
+            progress: &progress,
+        };
+        let found = evaluate.file(&model, &self.data)?;
+        bar.finish_and_clear();
+        let Some(found) = found else {
+            std::process::exit(130);
+        };
+        if found.unknown_entries > 0 {
+            output.note(&format!(
+                "{} entries have features that the model does not know; they count for nothing",
+                found.unknown_entries
+            ));
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let score = evaluate.score.unwrap_or(model.card.score).name();
+        let report = json!({
+            "format": 1,
+            "task": model.card.task,
+            "score": score,
+            "metrics": numbers(&found.model),
+            "control": { "name": "cosine", "metrics": numbers(&found.control) },
+            "rows": found.rows,
+            "skipped": found.skipped,
+            "seconds": seconds,
+        });
+        let mut text = format!("{:<16} {:>9} {:>9}\n", "", "model", "cosine");
+        for (name, value) in &found.model {
+            let control = found.control[name];
+            text += &format!("{name:<16} {value:>9.4} {control:>9.4}\n");
+        }
+        text += &format!(
+            "{} queries, {} skipped, {score} scores, {seconds:.1} s",
+            found.rows, found.skipped
+        );
+        output.result(&report, &text)
+    }
+}
+
+/// Not-a-number, the mean over nothing, is `null`.
+fn numbers(metrics: &rankfold::model::Metrics) -> Value {
+    metrics
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect()
+}

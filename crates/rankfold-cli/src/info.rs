@@ -1,0 +1,104 @@
+//! `rankfold info`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use rankfold::data::Features;
+use rankfold::{Model, Result, with_form};
+use serde_json::{Value, json};
+
+use crate::output::Output;
+
+/// Show what a model is and how it was made
+#[derive(Args)]
+#[command(after_help = "Example:\n  rankfold info model.safetensors --json")]
+pub struct Info {
+    /// The model, or a checkpoint
+    model: PathBuf,
+}
+
+impl Info {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let model = Model::load(&self.model)?;
+        let card = &model.card;
+        let sigma = model
+            .singular_values()
+            .map_err(|e| e.in_file(&self.model))?;
+        let (form, shape, parameters, refreshes) = with_form!(&model.form, form => {
+            let form = form.view();
+            (form.name(), form.shape(), form.parameters(), form.refreshes())
+        });
+        let features = match &model.features {
+            Features::Numbered => "numbered",
+            Features::Named(_) => "named",
+            Features::Columns(_) => "columns",
+        };
+        let steps = model.preprocess.steps;
+        let json = json!({
+            "format": card.format,
+            "task": card.task,
+            "learner": card.learner,
+            "form": form,
+            "shape": [shape.0, shape.1],
+            "rank": model.rank(),
+            "singular_values": sigma,
+            "parameters": parameters,
+            "precision": model.precision(),
+            "score": card.score.name(),
+            "features": features,
+            "preprocess": { "tfidf": steps.tfidf, "standardize": steps.standardize, "normalize": steps.normalize },
+            "init": card.init,
+            "seed": card.seed,
+            "step_size": card.step_size,
+            "step_limit": card.step_limit,
+            "steps": card.counters.steps,
+            "updates": card.counters.updates,
+            "refused": card.counters.refused,
+            "refreshes": refreshes,
+            "history": card.history,
+        });
+        let mut text = String::new();
+        let shown = json.as_object().into_iter().flatten();
+        for (name, value) in shown.filter(|(name, _)| *name != "history" && *name != "format") {
+            text += &format!("{name:<16} {}\n", readable(value));
+        }
+        if let Some(last) = card.history.last() {
+            text += &format!(
+                "{:<16} {:.4} at step {}\n",
+                "last loss", last.loss, last.counters.steps
+            );
+            for (name, value) in &last.metrics {
+                text += &format!("{:<16} {value:.4}\n", format!("last {name}"));
+            }
+        }
+        output.result(&json, text.trim_end())
+    }
+}
+
+fn readable(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) if values.iter().all(Value::is_u64) => values
+            .iter()
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join(" × "),
+        Value::Array(values) => {
+            let short = values
+                .iter()
+                .filter_map(Value::as_f64)
+                .map(|v| format!("{v:.4}"));
+            short.collect::<Vec<_>>().join(" ")
+        }
+        Value::Object(map) => {
+            let on = map
+                .iter()
+                .filter(|(_, v)| v.as_bool() == Some(true))
+                .map(|(k, _)| k.as_str());
+            let on = on.collect::<Vec<_>>().join(", ");
+            if on.is_empty() { "none".into() } else { on }
+        }
+        Value::Null => "none".into(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,454 @@
+//! `rankfold train`.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, Subcommand, ValueEnum};
+use rankfold::data::{Labelled, RowLookup, Triplets, read_labelled};
+use rankfold::model::Steps;
+use rankfold::sample::Triplet;
+use rankfold::task::{Checkpoint, Event, Init, Session, SimilarityLearner, Stopped};
+use rankfold::{Error, Real, Result, Score, Similarity};
+use serde_json::{Value, json};
+
+use crate::curve::Curve;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+
+/// Learn a model from data
+#[derive(Args)]
+pub struct Train {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Similarity(Box<TrainSimilarity>),
+}
+
+impl Train {
+    pub fn run(self, output: &Output) -> Result<()> {
+        match self.task {
+            Task::Similarity(train) => train.run(output),
+        }
+    }
+}
+
+/// Learn which rows are alike
+///
+/// Learns a low-rank matrix W that scores pairs of rows, score = leftᵀ W right,
+/// from triplets "the query is more like the positive than like the negative".
+/// Triplets are drawn from the labels of the rows, or read with --triplets.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold train similarity train.svm -o model.safetensors
+      rank 30, triplets from the labels, the step size chosen by a short trial
+  rankfold train similarity train.svm -o m.safetensors --rank 10 --steps 500000 --seed 1 \\
+      --valid-fraction 0.1 --patience 3 --curve curve.jsonl
+      keeps the best model by mAP on a tenth of the rows, stops when it no longer improves
+  rankfold train similarity train.svm -o m.safetensors --checkpoint run.ckpt --resume run.ckpt
+      goes on where it was stopped; the first time it starts from the beginning
+  rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt")]
+pub struct TrainSimilarity {
+    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    data: PathBuf,
+
+    /// The model file to write
+    #[arg(short, long, value_name = "MODEL")]
+    output: PathBuf,
+
+    /// The geometry: symmetric positive semi-definite, or any matrix
+    #[arg(long, value_enum, default_value_t = LearnerName::LoretaPsd)]
+    learner: LearnerName,
+
+    /// Rank of W, at most the number of features
+    #[arg(long, default_value_t = 30)]
+    rank: usize,
+
+    /// Triplets to learn from [default: 50 a row, at least 20,000; one pass with --triplets]
+    #[arg(long, conflicts_with = "epochs")]
+    steps: Option<u64>,
+
+    /// The same in passes over the rows, or over the triplet file
+    #[arg(long)]
+    epochs: Option<u64>,
+
+    /// Step size [default: the best of .1 to 100 in a short pre-training run]
+    #[arg(long, value_name = "S")]
+    step_size: Option<f64>,
+
+    /// Largest relative change of W that one step may make; `inf` for none
+    #[arg(long, value_name = "S", default_value_t = rankfold::online::Step::LIMIT)]
+    step_limit: f64,
+
+    /// Where W starts: the identity on the most informative features, or random
+    #[arg(long, value_enum, default_value_t = InitName::Identity)]
+    init: InitName,
+
+    /// Seed of everything random; the same seed gives the same bytes
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Learn from these triplets of row ids, `query positive negative` a line; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    triplets: Option<PathBuf>,
+
+    /// Validation rows: the model with the best mAP on them is kept
+    #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
+    valid: Option<PathBuf>,
+
+    /// Hold out this share of the rows for validation
+    #[arg(long, value_name = "F", default_value_t = 0.0)]
+    valid_fraction: f64,
+
+    /// Stop after N measurements without a better validation mAP
+    #[arg(long, value_name = "N")]
+    patience: Option<u32>,
+
+    /// Write the learning curve here, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    curve: Option<PathBuf>,
+
+    /// Steps between two points of the curve [default: a twentieth of the steps]
+    #[arg(long, value_name = "N")]
+    curve_every: Option<u64>,
+
+    /// Save the whole state of training here now and then
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+
+    /// Steps between two checkpoints [default: a twentieth of the steps]
+    #[arg(long, value_name = "N", requires = "checkpoint")]
+    checkpoint_every: Option<u64>,
+
+    /// Go on from this checkpoint of the same command
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+
+    /// How the tall factors are stored
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    precision: Precision,
+
+    /// How the model scores two rows; can be overridden later
+    #[arg(long, value_enum, default_value_t = ScoreName::Cosine)]
+    score: ScoreName,
+
+    /// Weight features by how rare they are; the model keeps the weights
+    #[arg(long, value_enum, default_value_t = Weight::None)]
+    weight: Weight,
+
+    /// Scale rows to length one; the model does so too
+    #[arg(long, value_enum, default_value_t = Normalize::None)]
+    normalize: Normalize,
+
+    /// Subtract column means and divide by standard deviations; the model keeps them
+    #[arg(long)]
+    standardize: bool,
+
+    /// Threads for validation [default: all cores]; the result does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LearnerName {
+    LoretaPsd,
+    Loreta,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum InitName {
+    Identity,
+    Gaussian,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Precision {
+    F32,
+    F64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Weight {
+    None,
+    Tfidf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Normalize {
+    None,
+    L2,
+}
+
+/// `--score` of several commands.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ScoreName {
+    /// The projected cosine
+    Cosine,
+    /// leftᵀ W right
+    Dot,
+}
+
+impl From<ScoreName> for Score {
+    fn from(name: ScoreName) -> Score {
+        match name {
+            ScoreName::Cosine => Score::Cosine,
+            ScoreName::Dot => Score::Dot,
+        }
+    }
+}
+
+/// Steps between two looks at the keyboard.
+const STRIDE: u64 = 1_000;
+
+impl TrainSimilarity {
+    fn run(self, output: &Output) -> Result<()> {
+        match self.precision {
+            Precision::F32 => self.train::<f32>(output),
+            Precision::F64 => self.train::<f64>(output),
+        }
+    }
+
+    fn options(&self) -> Similarity {
+        let learner = match self.learner {
+            LearnerName::LoretaPsd => SimilarityLearner::LoretaPsd,
+            LearnerName::Loreta => SimilarityLearner::Loreta,
+        };
+        let init = match self.init {
+            InitName::Identity => Init::Identity,
+            InitName::Gaussian => Init::Gaussian,
+        };
+        let mut options = Similarity::new(learner)
+            .rank(self.rank)
+            .init(init)
+            .seed(self.seed)
+            .score(self.score.into())
+            .step_limit((self.step_limit != f64::INFINITY).then_some(self.step_limit))
+            .valid_fraction(self.valid_fraction)
+            .threads(crate::threads(self.threads))
+            .preprocess(Steps {
+                tfidf: matches!(self.weight, Weight::Tfidf),
+                standardize: self.standardize,
+                normalize: matches!(self.normalize, Normalize::L2),
+            });
+        if let Some(steps) = self.steps {
+            options = options.steps(steps);
+        }
+        if let Some(epochs) = self.epochs {
+            options = options.epochs(epochs);
+        }
+        if let Some(size) = self.step_size {
+            options = options.step_size(size);
+        }
+        if let Some(checks) = self.patience {
+            options = options.patience(checks);
+        }
+        if let Some(steps) = self.curve_every {
+            options = options.curve_every(steps);
+        }
+        options
+    }
+
+    fn train<R: Real>(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        if self.patience.is_some() && self.valid.is_none() && self.valid_fraction == 0.0 {
+            return Err(Error::input("--patience needs --valid or --valid-fraction"));
+        }
+        for path in [
+            Some(&self.output),
+            self.curve.as_ref(),
+            self.checkpoint.as_ref(),
+        ] {
+            path.map_or(Ok(()), |path| folder_exists(path))?;
+        }
+        let options = self.options();
+        let data = read_labelled::<R>(&self.data)?;
+        let listed = self
+            .triplets
+            .as_ref()
+            .map(|path| read_triplets(path, &data))
+            .transpose()?;
+        let valid = self.valid.as_ref().map(read_labelled::<R>).transpose()?;
+        let resumed = match &self.resume {
+            // The first round of a loop that always says --resume.
+            Some(path) if !path.exists() && self.checkpoint.as_ref() == Some(path) => {
+                output.note(&format!(
+                    "`{}` is not there yet: starting anew",
+                    path.display()
+                ));
+                None
+            }
+            Some(path) => Some((path, Checkpoint::load(path)?)),
+            None => None,
+        };
+        let mut earlier = 0.0;
+        let mut session = match resumed {
+            Some((path, checkpoint)) => {
+                earlier = checkpoint.seconds();
+                Session::resume(&options, &data, listed, valid.as_ref(), checkpoint)
+                    .map_err(|e| e.in_file(path))?
+            }
+            None => Session::new(&options, &data, listed, valid.as_ref())?,
+        };
+        drop(valid);
+        self.describe_step(&session, output);
+        let mut curve = match &self.curve {
+            Some(path) => Some(Curve::open(path, session.counters().steps)?),
+            None => None,
+        };
+
+        let seconds = || earlier + start.elapsed().as_secs_f64();
+        let every = self
+            .checkpoint_every
+            .unwrap_or((session.total_steps() / 20).max(1))
+            .max(1);
+        let interrupt = Interrupt::watch();
+        let bar = output.bar(session.total_steps());
+        let stopped = loop {
+            let done = session.counters().steps;
+            bar.set_position(done);
+            if interrupt.requested() {
+                break None;
+            }
+            let to_checkpoint = every - done % every;
+            match session.advance(STRIDE.min(to_checkpoint))? {
+                Event::Progress => {}
+                Event::Measured(point) => {
+                    let mut line = format!(
+                        "step {} of {}: loss {:.4}",
+                        point.counters.steps,
+                        session.total_steps(),
+                        point.loss
+                    );
+                    for (name, value) in &point.metrics {
+                        line += &format!(", {name} {value:.4}");
+                    }
+                    output.milestone(&bar, &line);
+                    if let Some(curve) = &mut curve {
+                        curve.push(&point, seconds())?;
+                    }
+                }
+                Event::Finished(stopped) => break Some(stopped),
+            }
+            if let Some(path) = &self.checkpoint
+                && session.counters().steps % every == 0
+            {
+                session.save_checkpoint(path, seconds())?;
+            }
+        };
+        bar.finish_and_clear();
+
+        let (counters, metrics) = (session.counters(), session.metrics());
+        let step_size = session.step_size();
+        let (stopped, written) = match stopped {
+            Some(stopped) => {
+                session.into_model()?.save(&self.output)?;
+                let stopped = match stopped {
+                    Stopped::Steps => "steps",
+                    Stopped::Patience => "patience",
+                };
+                (stopped, self.output.clone())
+            }
+            None => {
+                let path = self
+                    .checkpoint
+                    .clone()
+                    .unwrap_or_else(|| beside(&self.output));
+                session.save_checkpoint(&path, seconds())?;
+                output.note(&format!(
+                    "interrupted: `{}` holds all that was learned; go on with --resume {0}",
+                    path.display()
+                ));
+                ("interrupted", path)
+            }
+        };
+        let (learner, seconds) = (options_name(self.learner), seconds());
+        let report = json!({
+            "format": 1,
+            "task": "similarity",
+            "learner": learner,
+            "rank": self.rank,
+            "steps": counters.steps,
+            "updates": counters.updates,
+            "refused": counters.refused,
+            "step_size": step_size,
+            "seed": self.seed,
+            "stopped": stopped,
+            "seconds": seconds,
+            "model": written.display().to_string(),
+            "metrics": metrics,
+        });
+        let mut text = format!(
+            "{learner} of rank {}: {} steps, {} updates, {} refused, step size {step_size}, {seconds:.1} s",
+            self.rank, counters.steps, counters.updates, counters.refused
+        );
+        for (name, value) in &metrics {
+            text += &format!("\nvalidation {name}: {value:.4}");
+        }
+        text += &format!("\n{}", written.display());
+        output.result(&report, &text)?;
+        match stopped {
+            "interrupted" => std::process::exit(130),
+            _ => Ok(()),
+        }
+    }
+
+    fn describe_step<R: Real>(&self, session: &Session<'_, R>, output: &Output) {
+        let trials = session.step_trials();
+        if !trials.is_empty() {
+            let listed: Vec<String> = trials
+                .iter()
+                .map(|(size, wrong)| format!("{size}: {:.1} %", 100.0 * wrong))
+                .collect();
+            output.note(&format!(
+                "step size {} chosen; held-out triplets in the wrong order: {}",
+                session.step_size(),
+                listed.join(", ")
+            ));
+        }
+    }
+}
+
+fn options_name(learner: LearnerName) -> Value {
+    let name = match learner {
+        LearnerName::LoretaPsd => SimilarityLearner::LoretaPsd.name(),
+        LearnerName::Loreta => SimilarityLearner::Loreta.name(),
+    };
+    Value::from(name)
+}
+
+/// Where an interrupted run goes when no checkpoint was asked for.
+fn beside(model: &Path) -> PathBuf {
+    let mut name = model.as_os_str().to_owned();
+    name.push(".checkpoint");
+    PathBuf::from(name)
+}
+
+/// An output that cannot be written should be known before the work, not after.
+fn folder_exists(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            Err(Error::input("cannot write: its folder does not exist").in_file(path))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_triplets<R: Real>(path: &Path, data: &Labelled<R>) -> Result<Vec<Triplet>> {
+    let lookup = RowLookup::new(&data.ids, data.rows.len());
+    let mut lines = Triplets::open(path)?;
+    let mut out = Vec::new();
+    while let Some(named) = lines.next() {
+        let [query, positive, negative] = lines.resolve(&named?, &lookup)?.map(|row| row as u32);
+        out.push(Triplet {
+            query,
+            positive,
+            negative,
+        });
+    }
+    if out.is_empty() {
+        return Err(Error::input("no triplets").in_file(path));
+    }
+    Ok(out)
+}

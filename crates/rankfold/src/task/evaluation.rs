@@ -1,0 +1,92 @@
+//! A similarity model on held-out data, with plain cosine beside it.
+
+use super::similarity::{classes, evaluate, metrics};
+use crate::data::{Labelled, read_labelled};
+use crate::eval::{self, Cosine};
+use crate::form::Form;
+use crate::model::{Metrics, Precise};
+use crate::{Error, Model, Real, Result, Score};
+use std::path::Path;
+
+/// What a model and the control reach on the same rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// The metrics of the model.
+    pub model: Metrics,
+    /// The metrics of the cosine between the rows themselves.
+    pub control: Metrics,
+    /// Rows that were queries.
+    pub rows: usize,
+    /// Rows that could not be: no other row has their class.
+    pub skipped: usize,
+    /// Entries left out because the model does not know their feature.
+    pub unknown_entries: usize,
+}
+
+/// How an evaluation is to be done.
+#[derive(Clone, Copy)]
+pub struct Evaluate<'a> {
+    /// How scores are read; by default as the model says.
+    pub score: Option<Score>,
+    /// Threads to use; the result is the same for any number.
+    pub threads: usize,
+    /// Called with the number of queries done out of twice the rows; says
+    /// whether to go on.
+    pub progress: &'a (dyn Fn(usize) -> bool + Sync),
+}
+
+impl Evaluate<'_> {
+    /// Reads a file in the model's precision and evaluates the model on it.
+    /// `None` when `progress` said to stop.
+    pub fn file(&self, model: &Model, path: impl AsRef<Path>) -> Result<Option<Evaluation>> {
+        let path = path.as_ref();
+        match &model.form {
+            Precise::F32(form) => self.form(model, form, read_labelled(path)?),
+            Precise::F64(form) => self.form(model, form, read_labelled(path)?),
+        }
+        .map_err(|e| e.in_file(path))
+    }
+
+    fn form<R: Real>(
+        &self,
+        model: &Model,
+        form: &Form<R>,
+        data: Labelled<R>,
+    ) -> Result<Option<Evaluation>> {
+        if model.card.task != "similarity" {
+            return Err(Error::input(format!(
+                "cannot evaluate a model for {}",
+                model.card.task
+            )));
+        }
+        let classes = classes(&data.labels, |i| data.ids.name(i).into_owned())?;
+        let prepared = model.prepare(data.rows, &data.features)?;
+        let members: Vec<u32> = (0..prepared.rows.len() as u32).collect();
+        let score = self.score.unwrap_or(model.card.score);
+        let (rows, n) = (&prepared.rows, members.len());
+        let Some(found) = evaluate(
+            form.view(),
+            rows,
+            &members,
+            &classes,
+            score,
+            self.threads,
+            self.progress,
+        )?
+        else {
+            return Ok(None);
+        };
+        let later = |done: usize| (self.progress)(n + done);
+        let Some(control) = eval::retrieval(&Cosine::new(rows), &classes, self.threads, &later)
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Evaluation {
+            model: metrics(&found),
+            control: metrics(&control),
+            rows: found.rows - found.skipped,
+            skipped: found.skipped,
+            unknown_entries: prepared.unknown_entries,
+        }))
+    }
+}
