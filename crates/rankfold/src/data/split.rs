@@ -90,7 +90,7 @@ pub fn split(
 ) -> Result<SplitSummary> {
     if is_dash(data) && format.is_none() {
         return Err(Error::input(
-            "stdin has no extension: the format must be named",
+            "stdin has no extension: the format must be named with `--format`",
         ));
     }
     let named = format.map_or(data.to_owned(), |f| Path::new("stdin").with_extension(f));
@@ -546,7 +546,7 @@ mod tests {
         let error = split(Path::new("-"), None, Path::new("p"), &share(0.1, None)).unwrap_err();
         assert_eq!(
             error.message,
-            "stdin has no extension: the format must be named"
+            "stdin has no extension: the format must be named with `--format`"
         );
         assert_eq!(
             "x".parse::<Condition>().unwrap_err(),
