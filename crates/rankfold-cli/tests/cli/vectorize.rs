@@ -145,6 +145,9 @@ fn bad_input_changes_nothing() {
         "words.json",
     ]);
     assert_eq!(said.code, 1);
+    place
+        .run(&["vectorize", "n.jsonl", "-o", "-", "--fit", "-"])
+        .refused("-: the vocabulary and the rows cannot go to the same file");
     assert_eq!(place.names().len(), 7);
 }
 
