@@ -1,5 +1,6 @@
 //! Readers, writers and what they carry. Nothing here learns.
 
+mod columns;
 mod fields;
 mod format;
 mod jsonl;
