@@ -31,10 +31,12 @@ impl Output {
     }
 
     /// The result of a command that has written its data to stdout, where
-    /// nothing else may stand then.
-    pub fn result_beside_data(&self, text: &str) {
-        if !self.quiet {
-            eprintln!("{text}");
+    /// nothing else may stand then: it goes to stderr.
+    pub fn result_beside_data(&self, json: &Value, text: &str) {
+        if self.json {
+            tell(&json.to_string());
+        } else if !self.quiet {
+            tell(text);
         }
     }
 

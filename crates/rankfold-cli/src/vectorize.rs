@@ -140,7 +140,7 @@ impl Vectorize {
             made.rows, made.features, made.nnz, made.skipped
         );
         if self.output == Path::new("-") {
-            output.result_beside_data(&text);
+            output.result_beside_data(&json, &text);
             return Ok(());
         }
         output.result(&json, &text)

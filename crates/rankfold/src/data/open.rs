@@ -226,7 +226,7 @@ pub(super) fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// A file that can be read twice: stdin is copied to a temporary file.
+/// A file that can be read twice: stdin and pipes are copied to a temporary file.
 pub(super) struct Replay {
     shown: PathBuf,
     copy: Option<NamedTempFile>,
@@ -235,10 +235,12 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn new(path: &Path) -> Result<Self> {
         let shown = path.to_owned();
-        if !is_dash(path) {
+        let is_stream = || std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir());
+        if !is_dash(path) && !is_stream() {
             return Ok(Replay { shown, copy: None });
         }
-        let failed = |e: io::Error| Error::failure(format!("cannot copy stdin to a file: {e}"));
+        let failed =
+            |e: io::Error| Error::failure(format!("cannot copy the stream to a file: {e}"));
         let mut copy = NamedTempFile::new().map_err(failed)?;
         io::copy(&mut open(path)?, &mut copy).map_err(failed)?;
         copy.flush().map_err(failed)?;

@@ -33,6 +33,7 @@ pub(super) struct Records {
     lines: Lines,
     delimiter: u8,
     quotes: bool,
+    /// Where the record just read starts.
     line: u64,
 }
 
@@ -78,11 +79,6 @@ impl Records {
             }
         }
         Ok(Some(self.lines.current()))
-    }
-
-    /// The line on which the record just read starts.
-    pub(super) fn line(&self) -> u64 {
-        self.line
     }
 
     /// An input error at the record just read.
@@ -161,7 +157,7 @@ mod tests {
         let (mut fields, mut out) = (Fields::default(), Vec::new());
         while let Some(record) = records.next_raw()? {
             fields.split(record, b',');
-            out.push((records.line(), fields.iter().map(<[u8]>::to_vec).collect()));
+            out.push((records.line, fields.iter().map(<[u8]>::to_vec).collect()));
         }
         Ok(out)
     }

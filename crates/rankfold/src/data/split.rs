@@ -7,13 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::fields::json_fields;
+use super::columns::Source;
 use super::format::{Format, extension};
-use super::number::{number, shown};
-use super::open::{Lines, Replay, is_dash, without_end};
+use super::open::{Replay, is_dash};
 use super::output::Output;
-use super::records::{Fields, Records};
-use super::svmlight::{is_skipped, label_field};
 use crate::{Error, Ids, Result};
 
 /// Which rows are the test part.
@@ -90,7 +87,7 @@ pub fn split(
 ) -> Result<SplitSummary> {
     if is_dash(data) && format.is_none() {
         return Err(Error::input(
-            "stdin has no extension: the format must be named",
+            "stdin has no extension: the format must be named with `--format`",
         ));
     }
     let named = format.map_or(data.to_owned(), |f| Path::new("stdin").with_extension(f));
@@ -108,7 +105,7 @@ pub fn split(
     let mut train = Output::create(path("train"))?;
     let mut test = Output::create(path("test"))?;
     let mut rows = rows()?;
-    if let Some(header) = &rows.header {
+    if let Some(header) = rows.header() {
         put_line(&mut train, header)?;
         put_line(&mut test, header)?;
     }
@@ -202,207 +199,10 @@ fn smallest(groups: &[u32], fraction: f64, seed: u64) -> Vec<bool> {
     is_test
 }
 
-/// The data rows of a file, as bytes and as columns.
-struct Source {
-    records: Records,
-    kind: Format,
-    /// How the fields of a table or of ratings are separated.
-    separator: Separator,
-    header: Option<Vec<u8>>,
-    /// The row just read, with its line end.
-    row: Vec<u8>,
-    /// Whether `row` was read ahead, in search of a header.
-    ahead: bool,
-    fields: Fields,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Separator {
-    Delimiter(u8),
-    Colons,
-    Spaces,
-}
-
-/// A column, found once.
-enum Column {
-    Number(usize, String),
-    Name(String),
-    Label,
-}
-
-impl Source {
-    fn new(lines: Lines, kind: Format) -> Result<Self> {
-        // Only tables have quotes: elsewhere no byte may open one.
-        let separator = match kind {
-            Format::Table(delimiter) => Separator::Delimiter(delimiter),
-            _ => Separator::Spaces,
-        };
-        let mut out = Source {
-            records: match kind {
-                Format::Table(delimiter) => Records::new(lines, delimiter),
-                _ => Records::unquoted(lines),
-            },
-            kind,
-            separator,
-            header: None,
-            row: Vec::new(),
-            ahead: false,
-            fields: Fields::default(),
-        };
-        match kind {
-            Format::Table(_) => {
-                out.ahead = out.advance()?;
-                out.split();
-                let first = out.fields.get(0).unwrap_or(b"").trim_ascii();
-                if out.ahead && number::<f64>(first).is_err() {
-                    out.header = Some(std::mem::take(&mut out.row));
-                    out.ahead = false;
-                }
-            }
-            Format::Ratings => {
-                out.ahead = out.advance()?;
-                out.separator = if out.row.windows(2).any(|pair| pair == b"::") {
-                    Separator::Colons
-                } else if out.row.contains(&b'\t') {
-                    Separator::Delimiter(b'\t')
-                } else if out.row.contains(&b',') {
-                    Separator::Delimiter(b',')
-                } else {
-                    Separator::Spaces
-                };
-            }
-            Format::Svmlight | Format::Jsonl => {}
-        }
-        Ok(out)
-    }
-
-    fn path(&self) -> &Path {
-        self.records.path()
-    }
-
-    /// Goes to the next row; false after the last.
-    fn advance(&mut self) -> Result<bool> {
-        if std::mem::take(&mut self.ahead) {
-            return Ok(true);
-        }
-        while let Some(line) = self.records.next_raw()? {
-            let skipped = match self.kind {
-                Format::Svmlight => is_skipped(line),
-                Format::Jsonl => line.trim_ascii().is_empty(),
-                Format::Table(_) | Format::Ratings => false,
-            };
-            if !skipped {
-                self.row.clear();
-                self.row.extend_from_slice(line);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn raw(&self) -> &[u8] {
-        &self.row
-    }
-
-    fn split(&mut self) {
-        match self.separator {
-            Separator::Delimiter(delimiter) => self.fields.split(&self.row, delimiter),
-            Separator::Colons => {
-                let text = without_end(&self.row);
-                self.fields.set(ColonFields(Some(text)));
-            }
-            Separator::Spaces => {
-                let words = self.row.split(u8::is_ascii_whitespace);
-                self.fields.set(words.filter(|word| !word.is_empty()));
-            }
-        }
-    }
-
-    /// Finds a column by its name; without a header `user`, `item` and
-    /// `rating` are the first three, and any may be named by its number.
-    fn column(&mut self, name: &str) -> Result<Column> {
-        let unknown = |known: &str| {
-            let message = format!("no column is called `{name}`: expected {known}");
-            Err(Error::input(message).in_file(self.records.path()))
-        };
-        match self.kind {
-            Format::Jsonl => return Ok(Column::Name(name.to_owned())),
-            Format::Svmlight if name == "label" => return Ok(Column::Label),
-            Format::Svmlight => return unknown("`label`"),
-            Format::Table(_) | Format::Ratings => {}
-        }
-        let found = match &self.header {
-            Some(header) => {
-                let Separator::Delimiter(delimiter) = self.separator else {
-                    unreachable!("only tables have headers");
-                };
-                let mut columns = Fields::default();
-                columns.split(header, delimiter);
-                let found = columns
-                    .iter()
-                    .position(|c| c.trim_ascii() == name.as_bytes());
-                if found.is_none() {
-                    let known = columns.iter().map(shown).collect::<Vec<_>>();
-                    return unknown(&format!("one of {}", known.join(", ")));
-                }
-                found
-            }
-            None => {
-                let known = ["user", "item", "rating"].iter().position(|k| *k == name);
-                let number = || name.parse::<usize>().ok()?.checked_sub(1);
-                known.or_else(number)
-            }
-        };
-        match found {
-            Some(number) => Ok(Column::Number(number, name.to_owned())),
-            None => unknown("a number, as the file has no header"),
-        }
-    }
-
-    /// The value of a column in the row just read.
-    fn value(&mut self, column: &Column) -> Result<std::borrow::Cow<'_, [u8]>> {
-        match column {
-            Column::Label => Ok(label_field(without_end(&self.row)).into()),
-            Column::Number(number, name) => {
-                self.split();
-                let found = self.fields.len();
-                match self.fields.get(*number) {
-                    Some(value) => Ok(value.trim_ascii().into()),
-                    None => Err(self.records.error(format!(
-                        "expected `{name}` in field {}, found {found} fields",
-                        number + 1
-                    ))),
-                }
-            }
-            Column::Name(name) => {
-                let found = json_fields(without_end(&self.row), [Some(name)]);
-                let [value] = found.map_err(|message| self.records.error(message))?;
-                match value {
-                    Some(value) => Ok(value.into_owned().into_bytes().into()),
-                    None => Err(self.records.error(format!("expected a field `{name}`"))),
-                }
-            }
-        }
-    }
-}
-
-/// Fields separated by `::`.
-struct ColonFields<'a>(Option<&'a [u8]>);
-
-impl<'a> Iterator for ColonFields<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let text = self.0?;
-        let end = text.windows(2).position(|pair| pair == b"::");
-        self.0 = end.map(|at| &text[at + 2..]);
-        Some(&text[..end.unwrap_or(text.len())])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Lines;
 
     fn share(fraction: f64, by: Option<&str>) -> TestPart {
         let by = by.map(str::to_owned);
@@ -546,7 +346,7 @@ mod tests {
         let error = split(Path::new("-"), None, Path::new("p"), &share(0.1, None)).unwrap_err();
         assert_eq!(
             error.message,
-            "stdin has no extension: the format must be named"
+            "stdin has no extension: the format must be named with `--format`"
         );
         assert_eq!(
             "x".parse::<Condition>().unwrap_err(),

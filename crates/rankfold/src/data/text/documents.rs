@@ -119,6 +119,10 @@ pub fn fit_file(
     output: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<VectorizeSummary> {
+    if vocabulary == output {
+        let message = "the vocabulary and the rows cannot go to the same file";
+        return Err(Error::input(message).in_file(output));
+    }
     let source = Replay::new(&documents.path)?;
     let mut fitter = Fitter::new(options);
     let mut read = 0;

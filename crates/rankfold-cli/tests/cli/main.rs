@@ -1,0 +1,7 @@
+//! The command line, as users and scripts meet it.
+
+mod split;
+#[path = "../support/mod.rs"]
+mod support;
+mod usage;
+mod vectorize;

@@ -1,0 +1,113 @@
+//! Runs the binary in a fresh directory, and finds the real data sets.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::cargo::cargo_bin_cmd;
+use tempfile::TempDir;
+
+/// A fresh directory in which the binary runs.
+pub struct Place(TempDir);
+
+/// What the binary said.
+pub struct Said {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Place(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    #[allow(dead_code, reason = "not used by every test binary")]
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), text).expect("a file is written");
+    }
+
+    /// The text of a file, decompressed by its name.
+    pub fn read(&self, name: &str) -> String {
+        let mut lines = rankfold::data::Lines::open(self.path(name)).expect("a file is there");
+        let mut text = Vec::new();
+        while let Some(line) = lines.next_raw().expect("a file is read") {
+            text.extend_from_slice(line);
+        }
+        String::from_utf8(text).expect("UTF-8 text")
+    }
+
+    #[allow(dead_code, reason = "not used by every test binary")]
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).expect("a directory");
+        let name = |e: std::io::Result<std::fs::DirEntry>| {
+            e.expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a name")
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Said {
+        self.run_with(arguments, "")
+    }
+
+    pub fn run_with(&self, arguments: &[&str], stdin: &str) -> Said {
+        let mut command = cargo_bin_cmd!("rankfold");
+        command.current_dir(self.0.path()).args(arguments);
+        let out = command
+            .write_stdin(stdin)
+            .output()
+            .expect("the binary runs");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8 text");
+        Said {
+            code: out.status.code().expect("an exit code"),
+            stdout: text(out.stdout),
+            stderr: text(out.stderr),
+        }
+    }
+}
+
+impl Said {
+    /// The JSON object of a successful command, without the time it took.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""));
+        let mut value: serde_json::Value = serde_json::from_str(&self.stdout).expect("JSON");
+        let seconds = value.as_object_mut().and_then(|o| o.remove("seconds"));
+        assert!(seconds.expect("seconds").as_f64().is_some_and(|s| s >= 0.0));
+        value
+    }
+
+    /// Asserts bad input, with exactly this on stderr and nothing on stdout.
+    #[allow(dead_code, reason = "not used by every test binary")]
+    #[track_caller]
+    pub fn refused(&self, message: &str) {
+        let got = (self.code, self.stdout.as_str(), self.stderr.as_str());
+        assert_eq!(got, (2, "", format!("error: {message}\n").as_str()));
+    }
+}
+
+/// The path of a real data set: in `$RANKFOLD_DATA`, by default
+/// `../shared/data` beside the workspace. Where it is absent the test says so
+/// and passes, unless `RANKFOLD_REQUIRE_DATA=1`.
+pub fn data(name: &str) -> Option<String> {
+    let root = std::env::var_os("RANKFOLD_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let path = root.join(name);
+    if !path.exists() {
+        let required = std::env::var_os("RANKFOLD_REQUIRE_DATA").is_some_and(|v| v == "1");
+        assert!(!required, "{} is required and absent", path.display());
+        println!("skipped: {} is absent", path.display());
+        return None;
+    }
+    let path = path.canonicalize().expect("a path that exists");
+    Some(path.into_os_string().into_string().expect("a UTF-8 path"))
+}

@@ -1,0 +1,216 @@
+//! The rows of a file of any format, as lines to copy and as columns to ask.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use super::fields::json_fields;
+use super::format::Format;
+use super::number::{number, shown};
+use super::open::{Lines, without_end};
+use super::records::{Fields, Records};
+use super::svmlight::{is_skipped, label_field};
+use crate::{Error, Result};
+
+/// The data rows of a file, as bytes and as columns.
+pub(super) struct Source {
+    records: Records,
+    kind: Format,
+    /// How the fields of a table or of ratings are separated.
+    separator: Separator,
+    header: Option<Vec<u8>>,
+    /// The row just read, with its line end.
+    row: Vec<u8>,
+    /// Whether `row` was read ahead, in search of a header.
+    ahead: bool,
+    fields: Fields,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Separator {
+    Delimiter(u8),
+    Colons,
+    Spaces,
+}
+
+/// A column, found once.
+pub(super) enum Column {
+    Number(usize, String),
+    Name(String),
+    Label,
+}
+
+impl Source {
+    pub(super) fn new(lines: Lines, kind: Format) -> Result<Self> {
+        // Only tables have quotes: elsewhere no byte may open one.
+        let separator = match kind {
+            Format::Table(delimiter) => Separator::Delimiter(delimiter),
+            _ => Separator::Spaces,
+        };
+        let mut out = Source {
+            records: match kind {
+                Format::Table(delimiter) => Records::new(lines, delimiter),
+                _ => Records::unquoted(lines),
+            },
+            kind,
+            separator,
+            header: None,
+            row: Vec::new(),
+            ahead: false,
+            fields: Fields::default(),
+        };
+        match kind {
+            Format::Table(_) => {
+                out.ahead = out.advance()?;
+                out.split();
+                let first = out.fields.get(0).unwrap_or(b"").trim_ascii();
+                if out.ahead && number::<f64>(first).is_err() {
+                    out.header = Some(std::mem::take(&mut out.row));
+                    out.ahead = false;
+                }
+            }
+            Format::Ratings => {
+                out.ahead = out.advance()?;
+                out.separator = if out.row.windows(2).any(|pair| pair == b"::") {
+                    Separator::Colons
+                } else if out.row.contains(&b'\t') {
+                    Separator::Delimiter(b'\t')
+                } else if out.row.contains(&b',') {
+                    Separator::Delimiter(b',')
+                } else {
+                    Separator::Spaces
+                };
+            }
+            Format::Svmlight | Format::Jsonl => {}
+        }
+        Ok(out)
+    }
+
+    /// The header line, with its end.
+    pub(super) fn header(&self) -> Option<&[u8]> {
+        self.header.as_deref()
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.records.path()
+    }
+
+    /// Goes to the next row; false after the last.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.ahead) {
+            return Ok(true);
+        }
+        while let Some(line) = self.records.next_raw()? {
+            let skipped = match self.kind {
+                Format::Svmlight => is_skipped(line),
+                Format::Jsonl => line.trim_ascii().is_empty(),
+                Format::Table(_) | Format::Ratings => false,
+            };
+            if !skipped {
+                self.row.clear();
+                self.row.extend_from_slice(line);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The row just read, with its line end where it has one.
+    pub(super) fn raw(&self) -> &[u8] {
+        &self.row
+    }
+
+    fn split(&mut self) {
+        match self.separator {
+            Separator::Delimiter(delimiter) => self.fields.split(&self.row, delimiter),
+            Separator::Colons => {
+                let text = without_end(&self.row);
+                self.fields.set(ColonFields(Some(text)));
+            }
+            Separator::Spaces => {
+                let words = self.row.split(u8::is_ascii_whitespace);
+                self.fields.set(words.filter(|word| !word.is_empty()));
+            }
+        }
+    }
+
+    /// Finds a column by its name; without a header `user`, `item` and
+    /// `rating` are the first three, and any may be named by its number.
+    pub(super) fn column(&mut self, name: &str) -> Result<Column> {
+        let unknown = |known: &str| {
+            let message = format!("no column is called `{name}`: expected {known}");
+            Err(Error::input(message).in_file(self.records.path()))
+        };
+        match self.kind {
+            Format::Jsonl => return Ok(Column::Name(name.to_owned())),
+            Format::Svmlight if name == "label" => return Ok(Column::Label),
+            Format::Svmlight => return unknown("`label`"),
+            Format::Table(_) | Format::Ratings => {}
+        }
+        let found = match &self.header {
+            Some(header) => {
+                let Separator::Delimiter(delimiter) = self.separator else {
+                    unreachable!("only tables have headers");
+                };
+                let mut columns = Fields::default();
+                columns.split(header, delimiter);
+                let found = columns
+                    .iter()
+                    .position(|c| c.trim_ascii() == name.as_bytes());
+                if found.is_none() {
+                    let known = columns.iter().map(shown).collect::<Vec<_>>();
+                    return unknown(&format!("one of {}", known.join(", ")));
+                }
+                found
+            }
+            None => {
+                let known = ["user", "item", "rating"].iter().position(|k| *k == name);
+                let number = || name.parse::<usize>().ok()?.checked_sub(1);
+                known.or_else(number)
+            }
+        };
+        match found {
+            Some(number) => Ok(Column::Number(number, name.to_owned())),
+            None => unknown("a number, as the file has no header"),
+        }
+    }
+
+    /// The value of a column in the row just read.
+    pub(super) fn value(&mut self, column: &Column) -> Result<Cow<'_, [u8]>> {
+        match column {
+            Column::Label => Ok(label_field(without_end(&self.row)).into()),
+            Column::Number(number, name) => {
+                self.split();
+                let found = self.fields.len();
+                match self.fields.get(*number) {
+                    Some(value) => Ok(value.trim_ascii().into()),
+                    None => Err(self.records.error(format!(
+                        "expected `{name}` in field {}, found {found} fields",
+                        number + 1
+                    ))),
+                }
+            }
+            Column::Name(name) => {
+                let found = json_fields(without_end(&self.row), [Some(name)]);
+                let [value] = found.map_err(|message| self.records.error(message))?;
+                match value {
+                    Some(value) => Ok(value.into_owned().into_bytes().into()),
+                    None => Err(self.records.error(format!("expected a field `{name}`"))),
+                }
+            }
+        }
+    }
+}
+
+/// Fields separated by `::`.
+struct ColonFields<'a>(Option<&'a [u8]>);
+
+impl<'a> Iterator for ColonFields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let text = self.0?;
+        let end = text.windows(2).position(|pair| pair == b"::");
+        self.0 = end.map(|at| &text[at + 2..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    }
+}
