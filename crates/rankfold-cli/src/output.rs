@@ -64,7 +64,7 @@ impl Output {
 
     /// A line for people that is no result.
     pub fn note(&self, line: &str) {
-        if !self.quiet {
+        if !self.quiet && !self.json {
             tell(line);
         }
     }

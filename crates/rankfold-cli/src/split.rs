@@ -33,8 +33,8 @@ pub struct Split {
     output: PathBuf,
 
     /// The share of the test part, in 0 to 1
-    #[arg(long, value_name = "F", required_unless_present = "condition")]
-    test: Option<f64>,
+    #[arg(long, value_name = "F", default_value_t = 0.1)]
+    test: f64,
 
     /// Which of the random splits
     #[arg(long, default_value_t = 0)]
@@ -64,7 +64,7 @@ impl Split {
         let part = match self.condition {
             Some(condition) => TestPart::Where(condition),
             None => TestPart::Share {
-                fraction: self.test.expect("clap asks for it"),
+                fraction: self.test,
                 seed: self.seed,
                 by: self.by,
             },

@@ -28,6 +28,8 @@ pub trait Real:
     fn to_f64(self) -> f64;
     /// Rounds to the nearest value.
     fn from_f64(value: f64) -> Self;
+    /// `-self`.
+    fn negated(self) -> Self;
     /// `self + a·b`, each operation rounded.
     fn mul_plus(self, a: Self, b: Self) -> Self;
     /// Appends its little-endian bytes.
@@ -47,6 +49,10 @@ impl Real for f32 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value as f32
+    }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        -self
     }
     #[inline(always)]
     fn mul_plus(self, a: Self, b: Self) -> Self {
@@ -71,6 +77,10 @@ impl Real for f64 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value
+    }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        -self
     }
     #[inline(always)]
     fn mul_plus(self, a: Self, b: Self) -> Self {

@@ -113,26 +113,32 @@ impl<R: Real> SparseVec<R> {
     /// Becomes a − b, without the entries that cancel; allocates only when it
     /// has never been this long.
     pub fn set_difference(&mut self, a: SparseRow<'_, R>, b: SparseRow<'_, R>) {
-        self.clear();
-        let (mut i, mut j) = (0, 0);
-        while i < a.len() || j < b.len() {
-            let left = a.indices.get(i).copied().unwrap_or(u32::MAX);
-            let right = b.indices.get(j).copied().unwrap_or(u32::MAX);
-            let index = left.min(right);
-            let mut value = 0.0;
-            if left == index {
-                value += a.values[i].to_f64();
-                i += 1;
-            }
-            if right == index {
-                value -= b.values[j].to_f64();
-                j += 1;
-            }
-            if value != 0.0 {
-                self.indices.push(index);
-                self.values.push(R::from_f64(value));
-            }
+        self.indices.resize(a.len() + b.len(), 0);
+        self.values.resize(a.len() + b.len(), R::default());
+        let (mut i, mut j, mut len) = (0, 0, 0);
+        // Which side is next cannot be predicted, so nothing here branches on it.
+        while i < a.len() && j < b.len() {
+            let (left, right) = (a.indices[i], b.indices[j]);
+            let (from_a, from_b) = (left <= right, right <= left);
+            let plus = if from_a { a.values[i].to_f64() } else { 0.0 };
+            let minus = if from_b { b.values[j].to_f64() } else { 0.0 };
+            self.indices[len] = left.min(right);
+            self.values[len] = R::from_f64(plus - minus);
+            len += usize::from(plus != minus);
+            i += usize::from(from_a);
+            j += usize::from(from_b);
         }
+        let rest = a
+            .iter()
+            .skip(i)
+            .chain(b.iter().skip(j).map(|(k, v)| (k, v.negated())));
+        for (index, value) in rest {
+            self.indices[len] = index;
+            self.values[len] = value;
+            len += usize::from(value != R::default());
+        }
+        self.indices.truncate(len);
+        self.values.truncate(len);
     }
 
     /// The borrowed form.
@@ -258,5 +264,41 @@ impl<'a, R: Real> FromIterator<SparseRow<'a, R>> for Rows<R> {
             out.push(row);
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_sorted_and_without_zeros() {
+        let dense: [[f64; 6]; 4] = [
+            [0.0; 6],
+            [1.0, 0.0, 2.0, 0.0, 0.0, 3.0],
+            [1.0, 5.0, 0.0, 0.0, 4.0, 0.0],
+            [0.0, 0.0, 2.0, 7.0, 4.0, -3.0],
+        ];
+        let mut difference = SparseVec::new();
+        for a in &dense {
+            for b in &dense {
+                let (left, right) = (SparseVec::from_dense(a), SparseVec::from_dense(b));
+                difference.set_difference(left.as_row(), right.as_row());
+                let want: Vec<f64> = a.iter().zip(b).map(|(x, y)| x - y).collect();
+                assert_eq!(difference, SparseVec::from_dense(&want));
+            }
+        }
+    }
+
+    #[test]
+    fn entries_in_any_order_are_sorted_and_added_up() {
+        let x = SparseVec::from_entries(vec![(5, 1.0), (2, 2.0), (5, 0.5)]);
+        assert_eq!(
+            (x.as_row().indices, x.as_row().values),
+            (&[2, 5][..], &[2.0, 1.5][..])
+        );
+        let y = SparseVec::from_entries(vec![(0, 9.0), (5, 2.0)]);
+        assert_eq!(x.as_row().dot(y.as_row()), 3.0);
+        assert_eq!(x.as_row().squared_norm(), 4.0 + 2.25);
     }
 }

@@ -3,5 +3,6 @@
 mod split;
 #[path = "../support/mod.rs"]
 mod support;
+mod train;
 mod usage;
 mod vectorize;

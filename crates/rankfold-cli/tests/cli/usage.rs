@@ -4,8 +4,17 @@ use crate::support::Place;
 
 #[test]
 fn help_teaches_by_example() {
-    for verb in ["vectorize", "split", "completions", "man"] {
-        let said = Place::new().run(&[verb, "--help"]);
+    for verb in [
+        "vectorize",
+        "split",
+        "train similarity",
+        "eval",
+        "info",
+        "completions",
+        "man",
+    ] {
+        let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
+        let said = Place::new().run(&words);
         assert_eq!((said.code, said.stderr.as_str()), (0, ""));
         assert!(
             said.stdout.contains(&format!("  rankfold {verb} ")),
@@ -20,7 +29,19 @@ fn wrong_usage_is_exit_code_2() {
     let place = Place::new();
     for arguments in [
         &["nonsense"][..],
-        &["split", "a.csv", "-o", "p"],
+        &["split", "a.csv"],
+        &["train", "similarity", "a.svm"],
+        &["train", "nonsense", "a.svm", "-o", "m"],
+        &[
+            "train",
+            "similarity",
+            "a.svm",
+            "-o",
+            "m",
+            "--learner",
+            "nonsense",
+        ],
+        &["eval", "m"],
         &["split", "a.csv", "-o", "p", "--test", "x"],
         &["split", "a.csv", "-o", "p", "--where", "x"],
         &["vectorize", "a.jsonl", "-o", "b.svm"],

@@ -1,7 +1,7 @@
 //! Readers, writers and what they carry. Nothing here learns.
 
-mod features;
 mod columns;
+mod features;
 mod fields;
 mod format;
 mod jsonl;

@@ -112,13 +112,15 @@ mod tests {
             seen[0][4] + seen[1][4] + seen[0][6] + seen[1][6] + seen[2][6],
             0
         );
-        for role in &seen {
-            for &row in &[0, 1, 2, 3, 5] {
-                // Uniform over five queries: 600 each, five standard deviations.
-                assert!(role[row] > 300, "{seen:?}");
-            }
+        for row in [0, 1, 2, 3, 5] {
+            // Uniform over five rows: 600 each, and five standard deviations below.
+            assert!(seen[0][row] > 490 && seen[1][row] > 490, "{seen:?}");
         }
-        assert!(seen[2][4] > 300);
+        // Negatives of class 0 come from the 1,200 queries of class 1: 300 each.
+        for row in [0, 2, 5] {
+            assert!(seen[2][row] > 215, "{seen:?}");
+        }
+        assert!(seen[2][4] > 700, "{seen:?}");
     }
 
     #[test]

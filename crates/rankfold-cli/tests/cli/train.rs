@@ -1,0 +1,598 @@
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use assert_cmd::cargo::cargo_bin;
+
+use crate::support::Place;
+
+/// Rows of five classes: two features of their class each, among many that
+/// mean nothing, so that learning has something to find.
+fn rows(count: usize, seed: u64) -> String {
+    let mut state = seed;
+    let mut below = |n: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n
+    };
+    let mut text = String::new();
+    for i in 0..count {
+        let class = i as u64 % 5;
+        let mut features = vec![1 + 4 * class + below(4)];
+        features.extend((0..6).map(|_| 21 + below(40)));
+        features.sort_unstable();
+        features.dedup();
+        let listed: Vec<String> = features
+            .iter()
+            .map(|f| format!("{f}:{}", 1 + below(3)))
+            .collect();
+        text += &format!("{class} {}\n", listed.join(" "));
+    }
+    text
+}
+
+fn place_with_data() -> Place {
+    let place = Place::new();
+    place.write("train.svm", rows(300, 1));
+    place.write("test.svm", rows(200, 2));
+    place
+}
+
+/// The options that most tests share.
+const RUN: [&str; 9] = [
+    "train",
+    "similarity",
+    "train.svm",
+    "--rank",
+    "6",
+    "--step-size",
+    "1",
+    "--seed",
+    "3",
+];
+
+fn bytes(place: &Place, name: &str) -> Vec<u8> {
+    std::fs::read(place.path(name)).expect("a file is there")
+}
+
+fn leftovers(place: &Place) -> Vec<String> {
+    place
+        .names()
+        .into_iter()
+        .filter(|name| name.starts_with(".rankfold"))
+        .collect()
+}
+
+#[test]
+fn a_similarity_is_trained_evaluated_and_described() {
+    let place = place_with_data();
+    for learner in ["loreta-psd", "loreta"] {
+        let said = place.run(&[
+            "train",
+            "similarity",
+            "train.svm",
+            "-o",
+            "m",
+            "--learner",
+            learner,
+            "--rank",
+            "6",
+            "--steps",
+            "8000",
+            "--normalize",
+            "l2",
+            "--valid-fraction",
+            "0.2",
+            "--curve",
+            "c.jsonl",
+            "--json",
+        ]);
+        let trained = said.json();
+        for (key, want) in [
+            ("task", "similarity"),
+            ("learner", learner),
+            ("stopped", "steps"),
+            ("model", "m"),
+        ] {
+            assert_eq!(trained[key], want, "{key}");
+        }
+        assert_eq!(
+            (trained["format"].as_u64(), trained["rank"].as_u64()),
+            (Some(1), Some(6))
+        );
+        assert_eq!(
+            (trained["steps"].as_u64(), trained["refused"].as_u64()),
+            (Some(8000), Some(0))
+        );
+        assert!(
+            trained["updates"]
+                .as_u64()
+                .is_some_and(|u| u > 0 && u <= 8000)
+        );
+        assert!(trained["step_size"].as_f64().is_some_and(|s| s > 0.0));
+        assert!(trained["metrics"]["map"].as_f64().is_some_and(|m| m > 0.0));
+
+        let curve = place.read("c.jsonl");
+        let points: Vec<serde_json::Value> = curve
+            .lines()
+            .map(|l| serde_json::from_str(l).expect("JSON"))
+            .collect();
+        assert_eq!(points.len(), 20);
+        for key in [
+            "steps",
+            "updates",
+            "seconds",
+            "loss",
+            "map",
+            "precision_at_1",
+            "precision_at_10",
+        ] {
+            assert!(points[19][key].is_number(), "{key}");
+        }
+        let best = points
+            .iter()
+            .filter_map(|p| p["map"].as_f64())
+            .fold(0.0, f64::max);
+        assert_eq!(trained["metrics"]["map"].as_f64(), Some(best));
+
+        let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
+        let (map, control) = (
+            found["metrics"]["map"].as_f64().unwrap(),
+            found["control"]["metrics"]["map"].as_f64().unwrap(),
+        );
+        assert!(
+            map > control + 0.1,
+            "{learner}: {map} against cosine {control}"
+        );
+        assert_eq!(
+            (found["rows"].as_u64(), found["skipped"].as_u64()),
+            (Some(200), Some(0))
+        );
+        assert_eq!(found["control"]["name"], "cosine");
+        let one = place
+            .run(&["eval", "m", "test.svm", "--json", "--threads", "1"])
+            .json();
+        assert_eq!(one, found);
+
+        let info = place.run(&["info", "m", "--json"]);
+        let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+        let sigma: Vec<f64> = info["singular_values"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|v| v.as_f64())
+            .collect();
+        assert_eq!(sigma.len(), 6);
+        assert!(sigma.iter().all(|&s| s > 0.0) && sigma.is_sorted_by(|a, b| a >= b));
+        assert_eq!(info["learner"], learner);
+        assert_eq!(info["preprocess"]["normalize"], true);
+    }
+}
+
+#[test]
+fn early_stopping_keeps_the_best_model() {
+    let place = place_with_data();
+    let said = place.run(&[
+        "train",
+        "similarity",
+        "train.svm",
+        "-o",
+        "m",
+        "--rank",
+        "6",
+        "--step-size",
+        "30",
+        "--steps",
+        "400000",
+        "--curve-every",
+        "500",
+        "--valid",
+        "test.svm",
+        "--patience",
+        "3",
+        "--json",
+    ]);
+    let trained = said.json();
+    assert_eq!(trained["stopped"], "patience");
+    assert!(trained["steps"].as_u64().is_some_and(|s| s < 400_000));
+    let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
+    assert_eq!(found["metrics"], trained["metrics"]);
+}
+
+#[test]
+fn runs_with_checkpoints_kills_and_other_threads_give_the_same_bytes() {
+    let place = place_with_data();
+    let run = |more: &[&str]| {
+        let said = place.run(
+            &[
+                &RUN[..],
+                &["--steps", "30000", "--valid-fraction", "0.1"],
+                more,
+            ]
+            .concat(),
+        );
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    };
+    run(&["-o", "plain", "--threads", "1"]);
+    run(&["-o", "threads", "--threads", "2"]);
+    run(&[
+        "-o",
+        "checkpoints",
+        "--checkpoint",
+        "ck",
+        "--checkpoint-every",
+        "700",
+    ]);
+    assert_eq!(bytes(&place, "plain"), bytes(&place, "threads"));
+    assert_eq!(bytes(&place, "plain"), bytes(&place, "checkpoints"));
+    // The last checkpoint before the end, gone on with.
+    run(&["-o", "resumed", "--resume", "ck"]);
+    assert_eq!(bytes(&place, "plain"), bytes(&place, "resumed"));
+
+    // Killed without warning at several moments, and gone on with.
+    let started = std::time::Instant::now();
+    run(&["-o", "timed"]);
+    let whole = started.elapsed();
+    let arguments = [
+        &RUN[..],
+        &[
+            "--steps",
+            "30000",
+            "--valid-fraction",
+            "0.1",
+            "-o",
+            "killed",
+            "--checkpoint",
+            "k",
+            "--checkpoint-every",
+            "300",
+            "--resume",
+            "k",
+        ],
+    ]
+    .concat();
+    for part in 1..=5 {
+        let mut child = Command::new(cargo_bin!("rankfold"))
+            .current_dir(place.path(""))
+            .args(&arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary runs");
+        std::thread::sleep(whole * part / 8);
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+    }
+    let said = place.run(&arguments);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(bytes(&place, "plain"), bytes(&place, "killed"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_loses_nothing() {
+    let place = place_with_data();
+    let arguments = [&RUN[..], &["--steps", "200000"]].concat();
+    let said = place.run(&[&arguments[..], &["-o", "plain"]].concat());
+    assert_eq!(said.code, 0);
+    // Checkpoints so rare that only the interrupt can write one.
+    let interrupted = [
+        &arguments[..],
+        &[
+            "-o",
+            "m",
+            "--json",
+            "--checkpoint-every",
+            "1000000",
+            "--checkpoint",
+            "ck",
+        ],
+    ]
+    .concat();
+    let child = Command::new(cargo_bin!("rankfold"))
+        .current_dir(place.path(""))
+        .args(&interrupted)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    std::thread::sleep(Duration::from_millis(300));
+    let signalled = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(signalled.expect("kill runs").success());
+    let out = child.wait_with_output().expect("it ends");
+    if out.status.code() == Some(0) {
+        println!("the run was over before the signal came");
+        return;
+    }
+    assert_eq!(out.status.code(), Some(130));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(
+        (&report["stopped"], &report["model"]),
+        (&"interrupted".into(), &"ck".into())
+    );
+    assert!(!place.path("m").exists());
+    let said = place.run(&[&arguments[..], &["-o", "m", "--resume", "ck"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(bytes(&place, "plain"), bytes(&place, "m"));
+}
+
+#[test]
+fn listed_triplets_train_in_their_order() {
+    let place = place_with_data();
+    // Row i has class i mod 5.
+    let lines: String = (0..250)
+        .map(|i| format!("{i} {} {}\n", i + 5, i + 6))
+        .collect();
+    place.write("t.txt", &lines);
+    let run = |more: &[&str], stdin: &str| {
+        let said = place.run_with(&[&RUN[..], more].concat(), stdin);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    };
+    run(&["-o", "a", "--triplets", "t.txt", "--epochs", "3"], "");
+    run(&["-o", "b", "--triplets", "-", "--steps", "750"], &lines);
+    assert_eq!(bytes(&place, "a"), bytes(&place, "b"));
+    run(&["-o", "c", "--triplets", "t.txt"], "");
+    let info = place.run(&["info", "c", "--json"]);
+    let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["steps"], 250);
+}
+
+#[test]
+fn tables_with_missing_cells_are_filled_and_standardised() {
+    let place = Place::new();
+    let mut table = String::from("label,a,b,c\n");
+    for i in 0..60 {
+        let class = i % 3;
+        let a = if i % 7 == 0 {
+            String::new()
+        } else {
+            format!("{}", 100 * class + i % 5)
+        };
+        table += &format!("class {class},{a},{},{}\n", (i * 37) % 11, (i * 17) % 13);
+    }
+    place.write("d.csv", &table);
+    let said = place.run(&[
+        "train",
+        "similarity",
+        "d.csv",
+        "-o",
+        "m",
+        "--rank",
+        "2",
+        "--standardize",
+        "--steps",
+        "3000",
+        "--json",
+    ]);
+    assert_eq!(said.json()["refused"], 0);
+    let found = place.run(&["eval", "m", "d.csv", "--json"]).json();
+    assert!(found["metrics"]["map"].as_f64() > found["control"]["metrics"]["map"].as_f64());
+    // Columns may stand in another order, but none may be missing.
+    place.write("e.csv", "c,label,a,extra\n1,x,2,3\n2,x,3,4\n");
+    place
+        .run(&["eval", "m", "e.csv"])
+        .refused("e.csv: the column `b` that the model knows is missing");
+}
+
+#[test]
+fn bad_rows_are_refused_with_their_line() {
+    let place = place_with_data();
+    place.write("m", "old");
+    let refused = |text: &str, message: &str| {
+        place.write("bad.svm", text);
+        let said = place.run(&["train", "similarity", "bad.svm", "-o", "m", "--rank", "1"]);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""));
+        assert!(
+            said.stderr.starts_with(&format!("error: {message}")),
+            "{}",
+            said.stderr
+        );
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+        assert_eq!(place.read("m"), "old");
+        assert!(leftovers(&place).is_empty());
+    };
+    refused("", "bad.svm: no rows");
+    refused("0 1:1\n1 2", "bad.svm:2:");
+    refused("0 1:1\n1 2:", "bad.svm:2:");
+    refused("0 1:1\n1 0:1\n", "bad.svm:2:");
+    refused("0 1:1\n1 4000000000:1\n", "bad.svm:2:");
+    refused("0 1:1\n1 2:nan\n", "bad.svm:2:");
+    refused("0 1:1\nx 2:1\n", "bad.svm:2:");
+    refused(
+        "0 1:1\n0 2:1\n",
+        "triplets need rows of at least two classes, found 1",
+    );
+    refused(
+        "0 1:1\n1 2:1\n",
+        "triplets need a class with at least two rows",
+    );
+    refused(
+        "0,1 1:1\n1 2:1\n",
+        "row `0` has 2 labels, similarity needs exactly one",
+    );
+
+    place
+        .run(&["train", "similarity", "none.svm", "-o", "m"])
+        .refused("none.svm: cannot read: No such file or directory (os error 2)");
+    place
+        .run(&[
+            "train",
+            "similarity",
+            "train.svm",
+            "-o",
+            "m",
+            "--rank",
+            "61",
+        ])
+        .refused("rank 61 is above the number of features, 60");
+    place
+        .run(&["train", "similarity", "train.svm", "-o", "no/m"])
+        .refused("no/m: cannot write: its folder does not exist");
+    place.write("t.txt", "0 5 1\n0 5 900\n");
+    place
+        .run(&[
+            "train",
+            "similarity",
+            "train.svm",
+            "-o",
+            "m",
+            "--triplets",
+            "t.txt",
+        ])
+        .refused("t.txt:2: no row is called `900`");
+    for option in [
+        ["--rank", "0"],
+        ["--step-size", "0"],
+        ["--step-size", "nan"],
+        ["--valid-fraction", "1"],
+    ] {
+        let said = place.run(
+            &[
+                &["train", "similarity", "train.svm", "-o", "m"],
+                &option[..],
+            ]
+            .concat(),
+        );
+        assert_eq!(said.code, 2, "{option:?}");
+    }
+    assert_eq!(place.read("m"), "old");
+}
+
+#[test]
+fn a_cut_gzip_is_refused() {
+    let place = place_with_data();
+    rankfold::data::write_atomically(place.path("cut.svm.gz"), |out| {
+        out.write_all(rows(5000, 4).as_bytes())
+    })
+    .expect("a file is written");
+    let whole = bytes(&place, "cut.svm.gz");
+    place.write("cut.svm.gz", &whole[..whole.len() / 2]);
+    let said = place.run(&["train", "similarity", "cut.svm.gz", "-o", "m"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.stderr.starts_with("error: cut.svm.gz:"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stderr.contains("ends too early"), "{}", said.stderr);
+    assert!(!place.path("m").exists());
+}
+
+#[test]
+fn damaged_and_newer_models_are_refused() {
+    let place = place_with_data();
+    let said = place.run(
+        &[
+            &RUN[..],
+            &[
+                "--steps",
+                "100",
+                "-o",
+                "m",
+                "--checkpoint",
+                "ck",
+                "--checkpoint-every",
+                "50",
+            ],
+        ]
+        .concat(),
+    );
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let whole = bytes(&place, "m");
+    let refused = |content: &[u8], part: &str| {
+        place.write("bad", content);
+        for verb in [&["info", "bad"][..], &["eval", "bad", "test.svm"]] {
+            let said = place.run(verb);
+            assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{part}");
+            assert!(
+                said.stderr.starts_with("error: bad: ") && said.stderr.contains(part),
+                "{}",
+                said.stderr
+            );
+        }
+    };
+    refused(&whole[..whole.len() / 2], "not a whole model file");
+    refused(&whole[..5], "not a whole model file");
+    refused(b"", "not a whole model file");
+    let replaced = |from: &str, to: &str| {
+        let at = whole
+            .windows(from.len())
+            .position(|w| w == from.as_bytes())
+            .expect("it is there");
+        let mut out = whole.clone();
+        out.splice(at..at + from.len(), to.bytes());
+        out
+    };
+    refused(
+        &replaced("\\\"format\\\":1", "\\\"format\\\":2"),
+        "written in format 2",
+    );
+    refused(
+        &replaced("\\\"rank\\\":6", "\\\"rank\\\":7"),
+        "expected 7 columns",
+    );
+    refused(
+        &replaced("\"rankfold\"", "\"another_\""),
+        "not one that rankfold wrote",
+    );
+    // The last tensor holds f32 rows: all ones is not a number.
+    let mut poisoned = whole.clone();
+    let end = poisoned.len();
+    poisoned[end - 4..].fill(0xff);
+    refused(&poisoned, "not finite");
+
+    let resume = |path: &str, more: &[&str]| {
+        place.run(
+            &[
+                &RUN[..],
+                &["--steps", "200", "-o", "n", "--resume", path],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    resume("m", &[]).refused("m: a finished model, not a checkpoint: it cannot be resumed");
+    resume("ck", &["--init", "gaussian"]).refused(
+        "ck: the checkpoint was made with init = \"identity\", this run asks for \"gaussian\"",
+    );
+    place.write("train.svm", rows(300, 9));
+    resume("ck", &[]).refused("ck: the checkpoint was made with other data");
+    resume("none", &[]).refused("none: cannot read: No such file or directory (os error 2)");
+    assert!(!place.path("n").exists());
+}
+
+#[test]
+fn rank_one_and_full_rank_both_train() {
+    let place = Place::new();
+    place.write("d.svm", "0 1:1 2:.5\n0 1:.9 3:1\n1 2:1 3:.2\n1 2:.8 1:.1\n");
+    for rank in ["1", "3"] {
+        for learner in ["loreta", "loreta-psd"] {
+            for precision in ["f32", "f64"] {
+                for init in ["identity", "gaussian"] {
+                    let said = place.run(&[
+                        "train",
+                        "similarity",
+                        "d.svm",
+                        "-o",
+                        "m",
+                        "--rank",
+                        rank,
+                        "--learner",
+                        learner,
+                        "--precision",
+                        precision,
+                        "--init",
+                        init,
+                        "--steps",
+                        "500",
+                    ]);
+                    assert_eq!(said.code, 0, "{}", said.stderr);
+                    let found = place.run(&["eval", "m", "d.svm", "--json"]).json();
+                    assert_eq!(found["rows"], 4);
+                }
+            }
+        }
+    }
+}
