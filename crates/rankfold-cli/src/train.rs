@@ -9,7 +9,7 @@ use rankfold::model::Steps;
 use rankfold::sample::Triplet;
 use rankfold::task::{Checkpoint, Event, Init, Session, SimilarityLearner, Stopped};
 use rankfold::{Error, Real, Result, Score, Similarity};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::curve::Curve;
 use crate::interrupt::Interrupt;
@@ -410,12 +410,11 @@ impl TrainSimilarity {
     }
 }
 
-fn options_name(learner: LearnerName) -> Value {
-    let name = match learner {
+fn options_name(learner: LearnerName) -> &'static str {
+    match learner {
         LearnerName::LoretaPsd => SimilarityLearner::LoretaPsd.name(),
         LearnerName::Loreta => SimilarityLearner::Loreta.name(),
-    };
-    Value::from(name)
+    }
 }
 
 /// Where an interrupted run goes when no checkpoint was asked for.

@@ -11,6 +11,7 @@ use super::columns::Source;
 use super::format::{Format, extension};
 use super::open::{Replay, is_dash};
 use super::output::Output;
+use crate::random::splitmix64;
 use crate::{Error, Ids, Result};
 
 /// Which rows are the test part.
@@ -69,12 +70,7 @@ pub struct SplitSummary {
 
 /// The key of a data row, counted from 0.
 pub fn split_key(seed: u64, row: u64) -> u64 {
-    let mut z = (seed << 40)
-        .wrapping_add(row)
-        .wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    splitmix64((seed << 40).wrapping_add(row))
 }
 
 /// Writes `PREFIX.train.EXT` and `PREFIX.test.EXT`, where EXT is the whole

@@ -6,7 +6,7 @@ use super::similarity::{
     Examples, Similarity, Validation, classes, evaluate, make_example, metrics,
 };
 use super::step_size::{self, Trial};
-use crate::data::{Features, Labelled};
+use crate::data::{Features, Labelled, split_key};
 use crate::form::{Form, Upkeep};
 use crate::model::file::{Tensor, TensorFile};
 use crate::model::{
@@ -658,7 +658,7 @@ fn hold_out(rows: usize, fraction: f64, seed: u64) -> (Vec<u32>, Vec<u32>) {
     if count == 0 {
         return (order, Vec::new());
     }
-    order.sort_by_key(|&row| splitmix64((seed << 40).wrapping_add(u64::from(row))));
+    order.sort_by_key(|&row| split_key(seed, u64::from(row)));
     let mut members = order.split_off(count);
     members.sort_unstable();
     order.sort_unstable();
