@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rankfold::Result;
 
 use crate::output::Output;
-use crate::{eval, info, split, train, vectorize};
+use crate::{demo, eval, info, split, train, vectorize};
 
 /// Learns low-rank matrix models online: similarities, metrics, kernels,
 /// ratings and label rankings.
@@ -25,6 +25,7 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
+    Demo(demo::Demo),
     Vectorize(vectorize::Vectorize),
     Split(split::Split),
     Train(train::Train),
@@ -50,6 +51,7 @@ pub enum Command {
 
 pub fn run(command: Command, output: &Output) -> Result<()> {
     match command {
+        Command::Demo(demo) => demo.run(output),
         Command::Vectorize(vectorize) => vectorize.run(output),
         Command::Split(split) => split.run(output),
         Command::Train(train) => train.run(output),

@@ -3,6 +3,7 @@
 
 mod cli;
 mod curve;
+mod demo;
 mod eval;
 mod info;
 mod interrupt;

@@ -1,7 +1,9 @@
 //! Small dense algebra: k×k kernels for the forms, on faer where they cost k³.
 
+mod pca;
 mod square;
 
+pub use pca::principal_coordinates;
 pub use square::Square;
 
 use faer::{Mat, Side};

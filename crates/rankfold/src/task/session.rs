@@ -7,6 +7,7 @@ use super::similarity::{
 };
 use super::step_size::{self, Trial};
 use crate::data::{Features, Labelled, split_key};
+use crate::eval::{Cosine, retrieval};
 use crate::form::{Form, Upkeep};
 use crate::model::file::{Tensor, TensorFile};
 use crate::model::{
@@ -27,7 +28,7 @@ const HELD_OUT: u64 = 2;
 
 /// Triplets of a pre-training run, and held-out ones that judge it.
 const PRETRAINING_STEPS: u64 = 5_000;
-const HELD_OUT_TRIPLETS: usize = 4_000;
+const HELD_OUT_TRIPLETS: usize = 10_000;
 
 /// Why training ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -399,7 +400,7 @@ impl<'a, R: Real> Session<'a, R> {
             &held_out,
             self.step.limit,
         );
-        self.step.size = step_size::best(&self.chosen);
+        self.step.size = step_size::best(&self.chosen, held_out.len());
         Ok(())
     }
 
@@ -447,6 +448,21 @@ impl<'a, R: Real> Session<'a, R> {
             }
             None => Metrics::new(),
         }
+    }
+
+    /// The validation metrics of the simple control: the cosine between the
+    /// rows themselves.
+    pub fn validation_control(&self) -> Option<Metrics> {
+        let valid = self.validation.as_ref()?;
+        let rows = valid.rows.as_ref().unwrap_or(&self.rows);
+        let chosen = rows.select(valid.members.iter().map(|&i| i as usize));
+        let found = retrieval(
+            &Cosine::new(&chosen),
+            &valid.classes,
+            self.options.threads,
+            &|_| true,
+        );
+        found.map(|found| metrics(&found))
     }
 
     /// Bytes of the rows and factors at work.

@@ -15,8 +15,6 @@ pub(super) struct Trial {
     pub size: f64,
     /// Share of held-out triplets that are ordered the wrong way.
     pub wrong: f64,
-    /// Mean hinge loss on held-out triplets.
-    pub loss: f64,
 }
 
 /// Trains a copy of the start with each candidate on the same triplets and
@@ -29,46 +27,56 @@ pub(super) fn trials<R: Real>(
     held_out: &[Triplet],
     limit: f64,
 ) -> Vec<Trial> {
-    GRID.iter()
-        .map(|&size| {
-            let mut learner = start.clone();
-            let mut source = training.clone();
-            let mut examples = examples.clone();
-            for _ in 0..steps {
-                let example = examples.make(source.draw());
-                learner.learn(example, 1.0, Loss::Hinge, Step { size, limit });
-            }
-            let (mut wrong, mut loss) = (0.0, 0.0);
-            for &triplet in held_out {
-                let margin = learner.score(examples.make(triplet));
-                // A margin that is not a number is as wrong as can be.
-                wrong += if margin > 0.0 { 0.0 } else { 1.0 };
-                loss += Loss::Hinge.at(margin, 1.0).0;
-            }
-            let n = held_out.len().max(1) as f64;
-            Trial {
-                size,
-                wrong: wrong / n,
-                loss: loss / n,
-            }
-        })
-        .collect()
-}
-
-/// The best of the trials; of equals the larger step.
-pub(super) fn best(trials: &[Trial]) -> f64 {
-    let key = |t: &Trial| {
-        if t.wrong.is_nan() {
-            f64::INFINITY
-        } else {
-            t.wrong
+    let trial = |&size: &f64| {
+        let mut learner = start.clone();
+        let mut source = training.clone();
+        let mut examples = examples.clone();
+        for _ in 0..steps {
+            let example = examples.make(source.draw());
+            learner.learn(example, 1.0, Loss::Hinge, Step { size, limit });
+        }
+        // A margin that is not a number is as wrong as can be.
+        let wrong = |triplet: &&Triplet| {
+            let margin = learner.score(examples.make(**triplet));
+            margin.is_nan() || margin <= 0.0
+        };
+        let count = held_out.iter().filter(wrong).count();
+        Trial {
+            size,
+            wrong: count as f64 / held_out.len() as f64,
         }
     };
-    let mut best = &trials[0];
-    for trial in trials {
-        if key(trial) <= key(best) {
-            best = trial;
-        }
+    GRID.iter().map(trial).collect()
+}
+
+/// The largest step that is not worse than the best by more than the sampling
+/// error of the comparison: over a long run a larger step gains on a smaller
+/// one that was as good after a short one.
+pub(super) fn best(trials: &[Trial], held_out: usize) -> f64 {
+    let least = trials.iter().map(|t| t.wrong).fold(f64::INFINITY, f64::min);
+    let error = (least * (1.0 - least) / held_out as f64).sqrt();
+    let good = trials.iter().filter(|t| t.wrong <= least + error);
+    good.map(|t| t.size).fold(GRID[0], f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_steps_that_cannot_be_told_apart_the_largest_is_taken() {
+        let trials = |wrong: [f64; 7]| -> Vec<Trial> {
+            GRID.iter()
+                .zip(wrong)
+                .map(|(&size, wrong)| Trial { size, wrong })
+                .collect()
+        };
+        let clear = trials([0.3, 0.2, 0.1, 0.08, 0.12, 0.2, 0.5]);
+        assert_eq!(best(&clear, 10_000), 3.0);
+        // One standard error of .08 on 10,000 triplets is .0027.
+        let close = trials([0.3, 0.2, 0.1, 0.08, 0.082, 0.0835, 0.5]);
+        assert_eq!(best(&close, 10_000), 10.0);
+        let perfect = trials([0.0; 7]);
+        assert_eq!(best(&perfect, 10), 100.0);
     }
-    best.size
 }

@@ -1,0 +1,256 @@
+//! `rankfold demo`: the main job on data embedded in the binary.
+
+mod data;
+mod features;
+mod report;
+mod search;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use rankfold::eval::{Cosine, Retrieval, retrieval};
+use rankfold::form::Side;
+use rankfold::linalg::principal_coordinates;
+use rankfold::model::{Precise, Steps};
+use rankfold::task::{Event, evaluate};
+use rankfold::{Error, Result, Score, Similarity};
+use serde_json::json;
+
+use crate::output::Output;
+use data::Digit;
+use report::{Curve, CurvePoint, DigitPrecision, Example, MapPoint, Metrics, Report};
+use search::Searches;
+
+/// Learn a similarity of handwritten digits, and show the search before and after
+///
+/// 1,500 pen strokes from UCI Pendigits (Alpaydin and Alimoglu, CC BY 4.0) are
+/// in the binary. From triplets "this 3 is more like that 3 than like this 8"
+/// the demo learns a low-rank similarity in a few seconds, then every one of
+/// 1,000 other strokes searches the rest: by plain cosine, and by what was
+/// learned.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  rankfold demo\n  rankfold demo --report report.html")]
+pub struct Demo {
+    /// Also write a page with pictures here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Seed of everything random
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Threads [default: all cores]; the result does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+const RANK: usize = 10;
+const STEPS: u64 = 100_000;
+
+impl Demo {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        let threads = crate::threads(self.threads);
+        let (train, test) = data::digits();
+        let basis = features::Basis::new(&train);
+        let (rows, held_out) = (basis.labelled(&train), basis.labelled(&test));
+
+        let options = Similarity::loreta_psd()
+            .rank(RANK)
+            .steps(STEPS)
+            .seed(self.seed)
+            .valid_fraction(0.2)
+            .threads(threads)
+            .preprocess(Steps {
+                standardize: true,
+                normalize: true,
+                tfidf: false,
+            });
+        let mut session = options.session(&rows)?;
+        let control = session.validation_control().map_or(f64::NAN, |m| m["map"]);
+        let bar = output.bar(STEPS);
+        while !matches!(session.advance(1_000)?, Event::Finished(_)) {
+            bar.set_position(session.counters().steps);
+        }
+        bar.finish_and_clear();
+        let model = session.into_model()?;
+        let learning = start.elapsed().as_secs_f64();
+
+        let prepared = model.prepare(held_out.rows, &held_out.features)?.rows;
+        let members: Vec<u32> = (0..test.len() as u32).collect();
+        let classes: Vec<u32> = test.iter().map(|digit| u32::from(digit.label)).collect();
+        let Precise::F32(form) = &model.form else {
+            unreachable!("the demo trains in f32");
+        };
+        let never = "nobody stops it";
+        let before = retrieval(&Cosine::new(&prepared), &classes, threads, &|_| true).expect(never);
+        let after = evaluate(
+            form.view(),
+            &prepared,
+            &members,
+            &classes,
+            Score::Cosine,
+            threads,
+            &|_| true,
+        )?
+        .expect(never);
+
+        if let Some(path) = &self.report {
+            let gauge = form
+                .view()
+                .gauge()
+                .ok_or_else(|| Error::failure("the model has lost rank"))?;
+            let learned = form.view().embed(&gauge, &prepared, &members, Side::Left);
+            let plain = Searches::new(&dense(&prepared), prepared.columns());
+            let found = Searches::new(&learned, RANK);
+            let page = report::render(&Report {
+                version: env!("CARGO_PKG_VERSION").into(),
+                command: format!("rankfold demo --report {}", path.display()),
+                learner: model.card.learner.clone(),
+                rank: RANK,
+                steps: STEPS,
+                seconds: learning,
+                features: "the 16 coordinates of its pen stroke and their 136 products".into(),
+                train_rows: train.len(),
+                test_rows: test.len(),
+                before: numbers(&before),
+                after: numbers(&after),
+                curve: Curve {
+                    measured_on: "a fifth of the training digits, held out".into(),
+                    before: control,
+                    points: model
+                        .card
+                        .history
+                        .iter()
+                        .map(|p| CurvePoint {
+                            steps: p.counters.steps,
+                            loss: p.loss,
+                            map: p.metrics.get("map").copied().unwrap_or(f64::NAN),
+                        })
+                        .collect(),
+                },
+                singular_values: model.singular_values()?,
+                examples_note: "The first test digit of each second class is the query: 0, 2, 4, 6, 8, and then 9."
+                    .into(),
+                examples: examples(&test, &plain, &found),
+                map_before: places(&test, plain.points(), prepared.columns())?,
+                map_after: places(&test, found.points(), RANK)?,
+                by_digit: by_digit(&test, &plain, &found),
+            });
+            let page = page.map_err(|e| Error::failure(format!("cannot make the report: {e}")))?;
+            rankfold::data::write_atomically(path, |out| out.write_all(page.as_bytes()))?;
+        }
+
+        let rows = [
+            ("map", before.map, after.map),
+            (
+                "precision_at_1",
+                before.precision_at_1,
+                after.precision_at_1,
+            ),
+            (
+                "precision_at_10",
+                before.precision_at_10,
+                after.precision_at_10,
+            ),
+        ];
+        let values = |pick: fn(&(&str, f64, f64)) -> f64| -> serde_json::Value {
+            rows.iter()
+                .map(|row| (row.0.to_owned(), json!(pick(row))))
+                .collect()
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        let json = json!({
+            "format": 1,
+            "task": "similarity",
+            "before": values(|row| row.1),
+            "after": values(|row| row.2),
+            "steps": STEPS,
+            "rank": RANK,
+            "seconds": seconds,
+            "report": self.report.as_ref().map(|path| path.display().to_string()),
+        });
+        let mut text = format!(
+            "Search among {} handwritten digits, learned from {} others:\n\n{:<16} {:>9} {:>9}\n",
+            test.len(),
+            train.len(),
+            "",
+            "before",
+            "after"
+        );
+        for (name, before, after) in rows {
+            text += &format!("{name:<16} {before:>9.3} {after:>9.3}\n");
+        }
+        text += &format!(
+            "\nbefore: cosine; after: {} of rank {RANK}, {STEPS} triplets, {seconds:.1} s\n",
+            model.card.learner
+        );
+        text += &match &self.report {
+            Some(path) => format!("report: {}", path.display()),
+            None => "for pictures: rankfold demo --report report.html".to_owned(),
+        };
+        output.result(&json, &text)
+    }
+}
+
+fn numbers(found: &Retrieval) -> Metrics {
+    Metrics {
+        map: found.map,
+        precision_at_1: found.precision_at_1,
+        precision_at_10: found.precision_at_10,
+    }
+}
+
+/// The prepared rows without gaps: standardised rows have no zeros anyway.
+fn dense(rows: &rankfold::Rows<f32>) -> Vec<f32> {
+    let mut out = vec![0.0; rows.len() * rows.columns()];
+    for (row, place) in rows.iter().zip(out.chunks_exact_mut(rows.columns())) {
+        row.iter().for_each(|(j, v)| place[j as usize] = v);
+    }
+    out
+}
+
+fn examples(test: &[Digit], plain: &Searches, found: &Searches) -> Vec<Example> {
+    let digits = |nearest: &[usize]| nearest.iter().map(|&i| test[i]).collect();
+    [0, 2, 4, 6, 8, 9]
+        .into_iter()
+        .filter_map(|label| test.iter().position(|digit| digit.label == label))
+        .map(|query| Example {
+            query: test[query],
+            before: digits(&plain.nearest(query, 8)),
+            after: digits(&found.nearest(query, 8)),
+        })
+        .collect()
+}
+
+fn places(test: &[Digit], points: &[f64], dimension: usize) -> Result<Vec<MapPoint>> {
+    let plane = principal_coordinates(points, dimension, 2)
+        .ok_or_else(|| Error::failure("the map of the digits has no principal directions"))?;
+    let place = |(digit, p): (&Digit, &[f64])| MapPoint {
+        x: p[0],
+        y: p[1],
+        label: digit.label,
+    };
+    Ok(test.iter().zip(plane.chunks_exact(2)).map(place).collect())
+}
+
+fn by_digit(test: &[Digit], plain: &Searches, found: &Searches) -> Vec<DigitPrecision> {
+    let precision = |searches: &Searches, label: u8| {
+        let queries: Vec<usize> = (0..test.len())
+            .filter(|&i| test[i].label == label)
+            .collect();
+        let hits = |&query: &usize| {
+            let nearest = searches.nearest(query, 10);
+            nearest.iter().filter(|&&i| test[i].label == label).count()
+        };
+        queries.iter().map(hits).sum::<usize>() as f64 / (10 * queries.len()) as f64
+    };
+    (0..10)
+        .map(|label| DigitPrecision {
+            label,
+            before: precision(plain, label),
+            after: precision(found, label),
+        })
+        .collect()
+}

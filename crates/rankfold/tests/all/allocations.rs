@@ -1,0 +1,115 @@
+//! A step allocates nothing and touches the rows of its example only.
+
+use crate::oracle::Random;
+use rankfold::form::{Factored, Psd, Tall};
+use rankfold::online::{Learner, Loreta, LoretaPsd, RankOne, Step};
+use rankfold::{Loss, SparseVec};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting the calls of each thread.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(work: impl FnOnce()) -> usize {
+    let before = COUNT.get();
+    work();
+    COUNT.get() - before
+}
+
+fn tall(random: &mut Random, n: usize, k: usize) -> Tall<f32> {
+    let m = random.matrix(n, k);
+    Tall::from_fn(n, k, |i, j| m[(i, j)]).unwrap()
+}
+
+fn check(learner: &mut impl Learner<f32>, n: usize) {
+    let mut random = Random::new(2);
+    let mut draw = || {
+        let entries = (0..12).map(|_| (random.below(n) as u32, random.normal() as f32));
+        SparseVec::from_entries(entries.collect())
+    };
+    let pairs: Vec<_> = (0..500).map(|_| (draw(), draw())).collect();
+    let mut difference = SparseVec::new();
+    difference.set_difference(pairs[0].0.as_row(), pairs[0].1.as_row());
+    difference.set_difference(pairs[1].0.as_row(), pairs[2].1.as_row());
+    let made = allocations(|| {
+        for (left, right) in &pairs {
+            let example = RankOne {
+                left: left.as_row(),
+                right: right.as_row(),
+            };
+            learner.learn(
+                example,
+                1.0,
+                Loss::Squared,
+                Step {
+                    size: 1e-3,
+                    limit: 0.5,
+                },
+            );
+        }
+    });
+    assert_eq!(made, 0, "allocations in 500 steps, polishing included");
+}
+
+#[test]
+fn a_step_allocates_nothing() {
+    let (n, k) = (300, 7);
+    let mut random = Random::new(1);
+    let (left, right) = (tall(&mut random, n, k), tall(&mut random, n, k));
+    check(&mut LoretaPsd::new(Psd::new(left.clone())), n);
+    check(&mut Loreta::new(Factored::new(left, right)), n);
+}
+
+#[test]
+fn a_step_changes_the_rows_of_its_example_only() {
+    let (n, k) = (200, 5);
+    let mut random = Random::new(4);
+    let mut learner = LoretaPsd::new(Psd::new(tall(&mut random, n, k)));
+    for round in 0..50 {
+        let before = learner.form().clone();
+        let (p, q) = (random.sparse(n, 6), random.sparse(n, 6));
+        let narrow =
+            |v: &[f64]| SparseVec::from_dense(&v.iter().map(|&x| x as f32).collect::<Vec<_>>());
+        let (left, right) = (narrow(&p), narrow(&q));
+        let example = RankOne {
+            left: left.as_row(),
+            right: right.as_row(),
+        };
+        learner.learn(
+            example,
+            1.0,
+            Loss::Squared,
+            Step {
+                size: 1e-2,
+                limit: 0.5,
+            },
+        );
+        let changed = (0..n).filter(|&i| before.factor().row(i) != learner.form().factor().row(i));
+        for i in changed {
+            assert!(
+                p[i] != 0.0 || q[i] != 0.0,
+                "round {round}: row {i} is not in the example"
+            );
+        }
+    }
+}
