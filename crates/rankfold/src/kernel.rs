@@ -33,33 +33,46 @@ macro_rules! vectorised {
 }
 
 /// How many rows ahead a gather asks the memory for.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// Columns handled in registers at a time: one cache line of `f32`.
 const BLOCK: usize = 16;
 
-/// The length at which a k-vector, and a row of a k-column matrix, is stored:
-/// k rounded up, so that loops need no tails and rows share no cache line.
+/// The length at which a k-vector, and a row of a k×k matrix, is stored: k
+/// rounded up, so that loops need no tails.
 pub fn padded(k: usize) -> usize {
+    row_width::<f32>(k)
+}
+
+/// The length at which a row of a tall factor is stored: k rounded up to whole
+/// registers of 32 bytes, so that loops need no tails and a row touches as few
+/// cache lines as it can. Never above [`padded`]`(k)`.
+pub(crate) fn row_width<R: Real>(k: usize) -> usize {
     if k < 8 {
         k.next_power_of_two()
     } else {
-        k.next_multiple_of(8)
+        k.next_multiple_of(32 / size_of::<R>())
     }
 }
 
 #[inline(always)]
 fn prefetch<R>(data: &[R], at: usize, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(row) = data.get(at..at + len) {
+    for line in (0..len).step_by(64 / size_of::<R>()) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for line in row.chunks(64 / size_of::<R>()) {
-            // SAFETY: the address lies inside `data`, and a prefetch reads nothing.
-            unsafe { _mm_prefetch(line.as_ptr().cast(), _MM_HINT_T0) };
-        }
+        let address = data.as_ptr().wrapping_add(at + line);
+        // SAFETY: a prefetch reads nothing, whatever the address.
+        unsafe { _mm_prefetch(address.cast(), _MM_HINT_T0) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (data, at, len);
+}
+
+/// Asks the memory for the rows that a gather of x starts with.
+pub(crate) fn prefetch_rows<R: Real>(data: &[R], stride: usize, x: SparseRow<'_, R>) {
+    for &i in x.indices.iter().take(AHEAD) {
+        prefetch(data, i as usize * stride, stride);
+    }
 }
 
 #[inline(always)]
@@ -85,38 +98,52 @@ fn gather_block<R: Real, const B: usize>(
     out[at..at + B].copy_from_slice(&sum);
 }
 
-vectorised! {
-    /// `out = dataᵀ x`, where `data` has rows of length `stride`.
-    pub(crate) fn gather<R: Real>(out: &mut [f64], data: &[R], stride: usize, x: SparseRow<'_, R>) {
-        let mut at = 0;
-        while at + BLOCK <= stride {
-            gather_block::<R, BLOCK>(out, data, stride, at, x);
-            at += BLOCK;
-        }
-        match stride - at {
-            0 => {}
-            8 => gather_block::<R, 8>(out, data, stride, at, x),
-            4 => gather_block::<R, 4>(out, data, stride, at, x),
-            2 => gather_block::<R, 2>(out, data, stride, at, x),
-            1 => gather_block::<R, 1>(out, data, stride, at, x),
-            rest => unreachable!("a padded row leaves {rest} columns"),
+#[inline(always)]
+fn scatter_block<R: Real, const B: usize>(data: &mut [R], w: &[R], at: usize, x: SparseRow<'_, R>) {
+    let stride = w.len();
+    let w: &[R; B] = w[at..at + B].try_into().expect("B entries");
+    for (&i, &v) in x.indices.iter().zip(x.values) {
+        let start = i as usize * stride + at;
+        let row: &mut [R; B] = (&mut data[start..start + B]).try_into().expect("B entries");
+        for (r, w) in row.iter_mut().zip(w) {
+            *r = r.mul_plus(v, *w);
         }
     }
 }
 
-vectorised! {
-    /// `data += x wᵀ` on the rows where x is non-zero.
-    pub(crate) fn scatter<R: Real>(data: &mut [R], w: &[R], x: SparseRow<'_, R>) {
-        let stride = w.len();
-        for (position, (&i, &v)) in x.indices.iter().zip(x.values).enumerate() {
-            if let Some(&later) = x.indices.get(position + AHEAD) {
-                prefetch(data, later as usize * stride, stride);
-            }
-            let row = &mut data[i as usize * stride..][..stride];
-            for (r, w) in row.iter_mut().zip(w) {
-                *r = r.mul_plus(v, *w);
-            }
+/// Calls a function of a block width for all columns of a row: whole blocks,
+/// then the rest, which a padded width leaves in one of these sizes.
+macro_rules! by_block {
+    ($stride:expr, $at:ident => $f:ident::<$r:ident>($($arg:expr),*)) => {
+        let mut $at = 0;
+        while $at + BLOCK <= $stride {
+            $f::<$r, BLOCK>($($arg),*);
+            $at += BLOCK;
         }
+        match $stride - $at {
+            0 => {}
+            12 => $f::<$r, 12>($($arg),*),
+            8 => $f::<$r, 8>($($arg),*),
+            4 => $f::<$r, 4>($($arg),*),
+            2 => $f::<$r, 2>($($arg),*),
+            1 => $f::<$r, 1>($($arg),*),
+            rest => unreachable!("a padded row leaves {rest} columns"),
+        }
+    };
+}
+
+vectorised! {
+    /// `out = dataᵀ x`, where `data` has rows of length `stride`.
+    pub(crate) fn gather<R: Real>(out: &mut [f64], data: &[R], stride: usize, x: SparseRow<'_, R>) {
+        by_block!(stride, at => gather_block::<R>(out, data, stride, at, x));
+    }
+}
+
+vectorised! {
+    /// `data += x wᵀ` on the rows where x is non-zero; they were gathered just
+    /// before, so they are near.
+    pub(crate) fn scatter<R: Real>(data: &mut [R], w: &[R], x: SparseRow<'_, R>) {
+        by_block!(w.len(), at => scatter_block::<R>(data, w, at, x));
     }
 }
 
@@ -136,6 +163,23 @@ vectorised! {
         for (&v, row) in x.iter().zip(a.chunks_exact(out.len())) {
             for (o, r) in out.iter_mut().zip(row) {
                 *o += v * r;
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// `[outs] = aᵀ [xs]`: two products in one pass over a square matrix.
+    pub(crate) fn multiply_transposed_pair<>(outs: [&mut [f64]; 2], a: &[f64], xs: [&[f64]; 2]) {
+        let [first, second] = outs;
+        let width = first.len();
+        first.fill(0.0);
+        second.fill(0.0);
+        let second = &mut second[..width];
+        for ((row, &v), &w) in a.chunks_exact(width).zip(xs[0]).zip(xs[1]) {
+            for ((f, s), r) in first.iter_mut().zip(second.iter_mut()).zip(row) {
+                *f += v * r;
+                *s += w * r;
             }
         }
     }
@@ -188,7 +232,8 @@ mod tests {
     #[test]
     fn gather_and_scatter_equal_plain_loops_at_every_width() {
         for k in [1, 2, 3, 7, 8, 9, 16, 17, 30, 50, 100] {
-            let stride = padded(k);
+            let stride = row_width::<f64>(k);
+            assert!(stride >= k && stride <= padded(k));
             let mut data: Vec<f64> = (0..40 * stride).map(|i| (i as f64).sin()).collect();
             let x =
                 SparseVec::from_entries((0..40).step_by(3).map(|i| (i, 0.5 + i as f64)).collect());

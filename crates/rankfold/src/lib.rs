@@ -2,6 +2,7 @@
 //! rankings, learned online.
 #![warn(missing_docs)]
 
+mod aligned;
 pub mod check;
 pub mod data;
 mod error;

@@ -54,7 +54,7 @@ pub struct Report {
     pub examples: Vec<Example>,
     /// The test rows in their first two principal directions.
     pub map_before: Vec<MapPoint>,
-    /// The test rows in the first two coordinates of the learned space.
+    /// The test rows in the first two principal directions of the learned space.
     pub map_after: Vec<MapPoint>,
     /// How the search does for each digit, in the order to show.
     pub by_digit: Vec<DigitPrecision>,

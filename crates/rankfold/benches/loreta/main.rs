@@ -152,7 +152,7 @@ fn main() {
     );
     let sparse = general::<f64>(n, k, NNZ);
     // Each row is read by the gather, and read and written by the scatter.
-    let row = k.next_multiple_of(8) * size_of::<f64>();
+    let row = k.next_multiple_of(4) * size_of::<f64>();
     let touched = (2 * NNZ * 3 * row) as f64;
     println!(
         "sparse form, the same: {:.2} µs a step, {:.1} GB/s of row traffic, {:.2} of streaming; at full streaming speed it would take {:.2} µs",

@@ -113,13 +113,17 @@ impl<R: Real> Psd<R> {
         true
     }
 
+    /// Whether W has moved since the gauge was chosen.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.upkeep.is_stale()
+    }
+
     /// Keeps the small state healthy after an update that changed `rows` rows.
     pub(crate) fn after_update(&mut self, rows: usize) {
-        let entries = self.factor.rows() * self.rank();
-        match self
-            .upkeep
-            .after_update::<R>(rows, entries, self.condition())
-        {
+        let height = self.factor.rows();
+        let rank = self.rank();
+        let condition = self.condition();
+        match self.upkeep.after_update::<R>(rows, height, rank, condition) {
             Due::Nothing => {}
             Due::Polish => self.polish(),
             Due::Refresh => {

@@ -1,16 +1,21 @@
 //! A tall factor: n rows of k numbers, with its Gram matrix tracked.
 
-use crate::kernel::{gather, padded, scatter};
+use crate::aligned::Aligned;
+use crate::kernel::{gather, padded, prefetch_rows, row_width, scatter};
 use crate::linalg::{Square, cholesky_upper};
 use crate::{Real, Result, SparseRow, memory};
 
+/// The condition of a Gram matrix beyond which its smallest eigenvalue drowns
+/// in rounding.
+const SINGULAR: f64 = 1e12;
+
 /// An n×k matrix Ã stored by rows, with S = ÃᵀÃ and S⁻¹ kept up to date by the
-/// learners that change it. Rows are padded to [`padded`]`(k)` entries.
+/// learners that change it. Rows are padded to whole registers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tall<R> {
     k: usize,
     width: usize,
-    data: Vec<R>,
+    data: Aligned<R>,
     pub(crate) gram: Square,
     pub(crate) gram_inverse: Square,
 }
@@ -39,8 +44,8 @@ impl<R: Real> Tall<R> {
     fn zero(rows: usize, k: usize) -> Result<Self> {
         let mut out = Tall {
             k,
-            width: padded(k),
-            data: Vec::new(),
+            width: row_width::<R>(k),
+            data: Aligned::new(),
             gram: Square::zero(k),
             gram_inverse: Square::zero(k),
         };
@@ -83,7 +88,7 @@ impl<R: Real> Tall<R> {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.data.capacity() * size_of::<R>()
+        self.data.bytes()
     }
 
     /// Adds rows of zeros up to `rows`, which leaves W and S exact.
@@ -93,7 +98,7 @@ impl<R: Real> Tall<R> {
             let bytes = more as u128 * self.width as u128 * size_of::<R>() as u128;
             let what = format!("a factor of {rows} rows and rank {}", self.k);
             memory::require(bytes, &what)?;
-            self.data.resize(rows * self.width, R::default());
+            self.data.grow(rows * self.width);
         }
         Ok(())
     }
@@ -123,6 +128,11 @@ impl<R: Real> Tall<R> {
         );
     }
 
+    /// Asks the memory for the first rows of x, before they are needed.
+    pub(crate) fn expect(&self, x: SparseRow<'_, R>) {
+        prefetch_rows(&self.data, self.width, x);
+    }
+
     /// `Ã += x wᵀ`; `w` is padded. The caller updates the Gram matrix.
     pub(crate) fn add_outer(&mut self, x: SparseRow<'_, R>, w: &[R]) {
         scatter(&mut self.data, &w[..self.width], x);
@@ -131,7 +141,7 @@ impl<R: Real> Tall<R> {
     /// S = ÃᵀÃ from the rows themselves.
     pub(crate) fn recompute_gram(&mut self) {
         self.gram = Square::zero(self.k);
-        let mut wide = vec![0.0; self.width];
+        let mut wide = vec![0.0; padded(self.k)];
         for row in self.data.chunks_exact(self.width) {
             if row.iter().all(|&r| r == R::default()) {
                 continue;
@@ -162,8 +172,8 @@ impl<R: Real> Tall<R> {
     /// is the diagonal that S has without rounding; it stands in for the
     /// inverse should the rounded S not be positive definite.
     pub(crate) fn transform(&mut self, t: &Square, expected: &[f64]) {
-        let mut wide = vec![0.0; self.width];
-        let mut moved = vec![0.0; self.width];
+        let mut wide = vec![0.0; padded(self.k)];
+        let mut moved = vec![0.0; padded(self.k)];
         for row in self.data.chunks_exact_mut(self.width) {
             if row.iter().all(|&r| r == R::default()) {
                 continue;
@@ -181,6 +191,15 @@ impl<R: Real> Tall<R> {
             let diagonal = |i, j| if i == j { 1.0 / expected[i] } else { 0.0 };
             self.gram_inverse = Square::from_fn(self.k, diagonal);
         }
+    }
+
+    /// Whether S could still be told from a singular matrix if the traces of S
+    /// and S⁻¹ grew by this much.
+    pub(crate) fn stays_regular(&self, trace_gain: f64, inverse_trace_gain: f64) -> bool {
+        let k = self.k as f64;
+        let trace = self.gram.trace() + trace_gain;
+        let inverse = self.gram_inverse.trace() + inverse_trace_gain;
+        trace > 0.0 && inverse > 0.0 && trace * inverse / (k * k) < SINGULAR
     }
 
     /// tr S · tr S⁻¹ / k²: between cond(S)/k² and cond(S), for the price of two traces.

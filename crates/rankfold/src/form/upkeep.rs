@@ -3,8 +3,14 @@
 use crate::Real;
 use serde::{Deserialize, Serialize};
 
-/// Updates between two repairs of the inverses, which cost k³.
-const POLISH_EVERY: u64 = 32;
+/// Updates between two repairs of the inverses: these cost k³ and an update
+/// k², so this many times k keeps them a small part.
+fn polish_every(rank: usize) -> u64 {
+    (4 * rank as u64).max(32)
+}
+
+/// Updates between two looks at the condition of a core that costs k² to see.
+const LOOK_EVERY: u64 = 8;
 
 /// Updates between two refreshes when nothing else asks for one.
 const REFRESH_EVERY: u64 = 10_000;
@@ -47,21 +53,32 @@ impl Upkeep {
         }
     }
 
-    /// Counts an update that changed `rows` rows of a form with `entries`
-    /// numbers, and says what is due.
+    /// Whether the next update wants to know the condition of the core too.
+    pub fn looks_next(&self) -> bool {
+        (self.updates + 1).is_multiple_of(LOOK_EVERY)
+    }
+
+    /// Counts an update that changed `rows` rows of a form of this rank and
+    /// `height` rows in all, and says what is due.
     ///
     /// The condition is judged by its growth: right after a refresh it is that
     /// of W, which no gauge can improve.
-    pub fn after_update<R: Real>(&mut self, rows: usize, entries: usize, condition: f64) -> Due {
+    pub fn after_update<R: Real>(
+        &mut self,
+        rows: usize,
+        height: usize,
+        rank: usize,
+        condition: f64,
+    ) -> Due {
         self.updates += 1;
         self.rows_changed += rows as u64;
         let limit = if R::EPSILON > 1e-10 { 1e3 } else { 1e6 };
         let worse = condition > limit && condition > 10.0 * self.condition;
-        let old =
-            self.updates >= REFRESH_EVERY && self.rows_changed >= REFRESH_SHARE * entries as u64;
+        let old = self.updates >= REFRESH_EVERY
+            && self.rows_changed >= REFRESH_SHARE * (height * rank) as u64;
         if worse || old {
             Due::Refresh
-        } else if self.updates.is_multiple_of(POLISH_EVERY) {
+        } else if self.updates.is_multiple_of(polish_every(rank)) {
             Due::Polish
         } else {
             Due::Nothing
@@ -71,6 +88,11 @@ impl Upkeep {
     /// Whether an inverse with this residual needs more than polishing.
     pub fn worn(residual: f64) -> bool {
         residual.is_nan() || residual > WORN
+    }
+
+    /// Whether the form has moved since its gauge was chosen.
+    pub fn is_stale(&self) -> bool {
+        self.updates > 0
     }
 
     /// Starts counting anew.

@@ -89,6 +89,14 @@ impl Square {
         kernel::multiply_transposed(&mut out[..self.width], &self.data, &x[..self.k]);
     }
 
+    /// Two products with the transpose at once; all padded.
+    pub(crate) fn multiply_transposed_pair(&self, outs: &mut [Vec<f64>; 2], xs: &[Vec<f64>; 2]) {
+        let [first, second] = outs;
+        let outs = [&mut first[..self.width], &mut second[..self.width]];
+        let xs = [&xs[0][..self.k], &xs[1][..self.k]];
+        kernel::multiply_transposed_pair(outs, &self.data, xs);
+    }
+
     /// `self += Σ xs[r] ys[r]ᵀ`; all padded.
     pub(crate) fn add_outer<const N: usize>(&mut self, xs: [&[f64]; N], ys: [&[f64]; N]) {
         kernel::add_outer(&mut self.data, xs, ys.map(|y| &y[..self.width]));

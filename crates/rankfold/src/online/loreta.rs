@@ -8,8 +8,8 @@
 //!
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
-use super::{Learned, Learner, Outcome, RankOne, Step};
-use crate::form::Factored;
+use super::{Attempt, Learned, Learner, Outcome, RankOne, Step};
+use crate::form::{Factored, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result};
 
@@ -71,7 +71,7 @@ impl<R: Real> Loreta<R> {
 
     /// Moves W along scale · left ⊗ right and retracts. `u` and `v` hold the
     /// projections of the example from its scoring.
-    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Outcome {
+    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
         let form = &mut self.form;
         let Scratch {
             u,
@@ -131,7 +131,10 @@ impl<R: Real> Loreta<R> {
             && left.inverse_is_finite(za)
             && right.inverse_is_finite(zb);
         if !healthy {
-            return Outcome::Refused;
+            return Attempt::Refused;
+        }
+        if !(left.stays_regular(&form.left, a, za) && right.stays_regular(&form.right, b, zb)) {
+            return Attempt::Worn;
         }
 
         // Ã[supp p] += g p yᵀ and B̃[supp q] += g q xᵀ.
@@ -141,8 +144,8 @@ impl<R: Real> Loreta<R> {
         form.right.add_outer(example.right, row);
 
         // S += g(u wᵀ + w uᵀ) + g²‖p‖² w wᵀ and its inverse, on both sides.
-        left.update(&mut form.left, g, tau, u, a, y, za, t);
-        right.update(&mut form.right, g, tau, v, b, x, zb, t);
+        left.update(&mut form.left, u, a, y, za, t);
+        right.update(&mut form.right, v, b, x, zb, t);
 
         // K += κ ã b̃ᵀ and K⁻¹ −= κ/δ² x yᵀ.
         scaled(&mut t[0], a, kappa);
@@ -151,7 +154,7 @@ impl<R: Real> Loreta<R> {
         form.core_inverse.add_outer([&t[0]], [y]);
 
         form.after_update(example.left.len() + example.right.len());
-        Outcome::Moved
+        Attempt::Moved
     }
 }
 
@@ -166,6 +169,8 @@ struct Side {
     /// Δ = det S' / det S.
     ratio: f64,
     trace_gain: f64,
+    g: f64,
+    tau: f64,
 }
 
 impl Side {
@@ -186,35 +191,47 @@ impl Side {
             zeta,
             ratio: tau * tau + g * g * outside * zeta,
             trace_gain: 2.0 * g * dot(u, w) + g * g * squared_norm * dot(w, w),
+            g,
+            tau,
         }
+    }
+
+    /// The weights of ããᵀ, ãzᵀ + zãᵀ and zzᵀ in the change of S⁻¹.
+    fn inverse_weights(&self) -> [f64; 3] {
+        let g = self.g;
+        [
+            g * g * self.zeta / self.ratio,
+            -g * self.tau / self.ratio,
+            -g * g * self.outside / self.ratio,
+        ]
+    }
+
+    fn stays_regular<R: Real>(&self, tall: &Tall<R>, a: &[f64], z: &[f64]) -> bool {
+        let [aa, az, zz] = self.inverse_weights();
+        let gain = aa * dot(a, a) + 2.0 * az * dot(a, z) + zz * dot(z, z);
+        tall.stays_regular(self.trace_gain, gain)
     }
 
     fn inverse_is_finite(&self, z: &[f64]) -> bool {
         self.ratio.is_finite() && dot(z, z).is_finite()
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn update<R: Real>(
         &self,
-        tall: &mut crate::form::Tall<R>,
-        g: f64,
-        tau: f64,
+        tall: &mut Tall<R>,
         u: &[f64],
         a: &[f64],
         w: &[f64],
         z: &[f64],
         t: &mut [Vec<f64>; 3],
     ) {
+        let g = self.g;
         // S += w (g u + ½c w)ᵀ + (g u + ½c w) wᵀ with c = g²‖p‖².
         let half = 0.5 * g * g * self.squared_norm;
         combined(&mut t[0], u, g, w, half);
         tall.gram.add_outer([w, &t[0]], [&t[0], w]);
         // S⁻¹ += [g²ζ ããᵀ − gτ(ãzᵀ + zãᵀ) − g²ω² zzᵀ] / Δ, grouped the same way.
-        let (aa, az, zz) = (
-            g * g * self.zeta / self.ratio,
-            -g * tau / self.ratio,
-            -g * g * self.outside / self.ratio,
-        );
+        let [aa, az, zz] = self.inverse_weights();
         combined(&mut t[1], a, aa, z, az);
         combined(&mut t[2], a, az, z, zz);
         tall.gram_inverse.add_outer([a, z], [&t[1], &t[2]]);
@@ -242,6 +259,8 @@ fn combined(out: &mut [f64], x: &[f64], a: f64, y: &[f64], b: f64) {
 impl<R: Real> Learner<R> for Loreta<R> {
     fn score(&mut self, example: RankOne<'_, R>) -> f64 {
         let Scratch { u, v, kv, .. } = &mut self.scratch;
+        self.form.left.expect(example.left);
+        self.form.right.expect(example.right);
         self.form.left.project(u, example.left);
         self.form.right.project(v, example.right);
         self.form.core.multiply(kv, v);
@@ -254,7 +273,13 @@ impl<R: Real> Learner<R> for Loreta<R> {
         let outcome = if slope == 0.0 {
             Outcome::Idle
         } else {
-            self.retract(example, -step.size * slope, step.limit)
+            let scale = -step.size * slope;
+            let mut attempt = self.retract(example, scale, step.limit);
+            if attempt == Attempt::Worn && self.form.is_stale() && self.form.refresh() {
+                self.score(example);
+                attempt = self.retract(example, scale, step.limit);
+            }
+            attempt.into()
         };
         Learned {
             score,

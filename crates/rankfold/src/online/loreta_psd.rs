@@ -9,7 +9,7 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 5.
 
 use super::loreta::{RANK_LOSS, set_row};
-use super::{Learned, Learner, Outcome, RankOne, Step};
+use super::{Attempt, Learned, Learner, Outcome, RankOne, Step};
 use crate::form::Psd;
 use crate::kernel::{dot, padded};
 use crate::linalg::solve_tiny;
@@ -76,6 +76,17 @@ fn combine<const D: usize, const C: usize>(
     }
 }
 
+/// tr(Σ w[i][j] columns[i] columns[j]ᵀ).
+fn weighted_trace(w: &[[f64; 4]; 4], columns: [&Vec<f64>; 4]) -> f64 {
+    let mut sum = 0.0;
+    for i in 0..4 {
+        for j in 0..4 {
+            sum += w[i][j] * dot(columns[i], columns[j]);
+        }
+    }
+    sum
+}
+
 impl<R: Real> LoretaPsd<R> {
     /// Starts from a form.
     pub fn new(form: Psd<R>) -> Self {
@@ -105,18 +116,14 @@ impl<R: Real> LoretaPsd<R> {
 
     /// Moves W along scale · Sym(left ⊗ right) and retracts. `u` holds the
     /// projections of the example from its scoring.
-    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Outcome {
+    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
         let form = &mut self.form;
         let Scratch {
             u, h, x, z, t, row, ..
         } = &mut self.scratch;
 
-        for c in 0..2 {
-            form.factor
-                .gram_inverse
-                .multiply_transposed(&mut h[c], &u[c]);
-            form.core_inverse.multiply_transposed(&mut x[c], &h[c]);
-        }
+        form.factor.gram_inverse.multiply_transposed_pair(h, u);
+        form.core_inverse.multiply_transposed_pair(x, h);
         // p = scale · left; the eigenvalues of the step are linear in it.
         let (n1, s, n2) = (dot(&h[0], &x[0]), dot(&h[0], &x[1]), dot(&h[1], &x[1]));
         let largest = 0.5 * (s.abs() + (n1 * n2).max(0.0).sqrt());
@@ -126,11 +133,7 @@ impl<R: Real> LoretaPsd<R> {
         for vector in [&mut u[0], &mut h[0], &mut x[0]] {
             vector.iter_mut().for_each(|e| *e *= scale);
         }
-        for c in 0..2 {
-            form.factor
-                .gram_inverse
-                .multiply_transposed(&mut z[c], &x[c]);
-        }
+        form.factor.gram_inverse.multiply_transposed_pair(z, x);
 
         let gamma: Two = [[n1 * scale * scale, s * scale], [s * scale, n2]];
         let theta = plus(scaled(-0.5, PI), scaled(0.375, times(PI, times(gamma, PI))));
@@ -172,10 +175,7 @@ impl<R: Real> LoretaPsd<R> {
         let mut middle = n;
         let ratio = solve_tiny(system, &mut middle);
 
-        let gain: f64 = (0..4)
-            .flat_map(|i| (0..4).map(move |j| (i, j)))
-            .map(|(i, j)| n[i][j] * dot(m[i], m[j]))
-            .sum();
+        let gain = weighted_trace(&n, m);
         let trace = form.factor.gram.trace() + gain;
         let finite = |a: &[[f64; 4]; 4]| a.iter().flatten().all(|e| e.is_finite());
         let healthy = ratio > RANK_LOSS
@@ -189,7 +189,11 @@ impl<R: Real> LoretaPsd<R> {
             && trace.is_finite()
             && trace.max(0.0).sqrt() < R::MAX / 2.0;
         if !healthy {
-            return Outcome::Refused;
+            return Attempt::Refused;
+        }
+        let inverse_gain = -weighted_trace(&middle, tm);
+        if !form.factor.stays_regular(gain, inverse_gain) {
+            return Attempt::Worn;
         }
 
         // Ỹ[supp] += D L with L = Φ Xᵀ: one row of L for p, one for q.
@@ -216,13 +220,15 @@ impl<R: Real> LoretaPsd<R> {
         form.core_inverse.add_outer([&t[0], &t[1]], [&x[0], &x[1]]);
 
         form.after_update(example.left.len() + example.right.len());
-        Outcome::Moved
+        Attempt::Moved
     }
 }
 
 impl<R: Real> Learner<R> for LoretaPsd<R> {
     fn score(&mut self, example: RankOne<'_, R>) -> f64 {
         let Scratch { u, kv, .. } = &mut self.scratch;
+        self.form.factor.expect(example.left);
+        self.form.factor.expect(example.right);
         self.form.factor.project(&mut u[0], example.left);
         self.form.factor.project(&mut u[1], example.right);
         self.form.core.multiply_transposed(kv, &u[1]);
@@ -235,7 +241,13 @@ impl<R: Real> Learner<R> for LoretaPsd<R> {
         let outcome = if slope == 0.0 {
             Outcome::Idle
         } else {
-            self.retract(example, -step.size * slope, step.limit)
+            let scale = -step.size * slope;
+            let mut attempt = self.retract(example, scale, step.limit);
+            if attempt == Attempt::Worn && self.form.is_stale() && self.form.refresh() {
+                self.score(example);
+                attempt = self.retract(example, scale, step.limit);
+            }
+            attempt.into()
         };
         Learned {
             score,

@@ -34,6 +34,25 @@ pub enum Outcome {
     Refused,
 }
 
+/// How one try at a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Moved,
+    Refused,
+    /// The small state would become singular to working precision. In a fresh
+    /// gauge the same step may be harmless; if it is not, W itself would be.
+    Worn,
+}
+
+impl From<Attempt> for Outcome {
+    fn from(attempt: Attempt) -> Self {
+        match attempt {
+            Attempt::Moved => Outcome::Moved,
+            Attempt::Refused | Attempt::Worn => Outcome::Refused,
+        }
+    }
+}
+
 /// What a learner saw and did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Learned {

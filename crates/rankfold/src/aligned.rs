@@ -1,0 +1,85 @@
+//! A growing buffer that starts on a cache line, so that rows of a padded
+//! width never share one more line than they need.
+
+use crate::Real;
+use std::ops::{Deref, DerefMut};
+
+const LINE: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; LINE]);
+
+/// Numbers in one block of memory, aligned to 64 bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Aligned<R> {
+    lines: Vec<Line>,
+    len: usize,
+    of: std::marker::PhantomData<R>,
+}
+
+impl<R: Real> Aligned<R> {
+    pub fn new() -> Self {
+        Aligned {
+            lines: Vec::new(),
+            len: 0,
+            of: std::marker::PhantomData,
+        }
+    }
+
+    /// Grows with zeros to `len` numbers; never shrinks.
+    pub fn grow(&mut self, len: usize) {
+        self.len = self.len.max(len);
+        let lines = (self.len * size_of::<R>()).div_ceil(LINE);
+        // No doubling: growth is announced, and memory is counted.
+        self.lines.reserve_exact(lines - self.lines.len());
+        self.lines.resize(lines, Line([0; LINE]));
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.lines.capacity() * LINE
+    }
+}
+
+impl<R> Deref for Aligned<R> {
+    type Target = [R];
+    fn deref(&self) -> &[R] {
+        // SAFETY: the lines hold at least `len` numbers, are aligned for them,
+        // and every bit pattern is one: `new` makes buffers of f32 and f64 only.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<R> DerefMut for Aligned<R> {
+    fn deref_mut(&mut self) -> &mut [R] {
+        // SAFETY: as above, and the borrow is unique.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl<R: PartialEq> PartialEq for Aligned<R> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_grows_with_zeros_on_a_cache_line() {
+        let mut buffer = Aligned::<f32>::new();
+        assert_eq!(buffer.len(), 0);
+        for len in [3, 16, 17, 5, 100] {
+            buffer.grow(len);
+            assert_eq!(buffer.as_ptr() as usize % LINE, 0);
+            assert!(buffer.len() >= len && buffer[len - 1] == 0.0);
+        }
+        buffer[99] = 7.0;
+        buffer.grow(1000);
+        assert_eq!((buffer.len(), buffer[99], buffer[999]), (1000, 7.0, 0.0));
+        assert_eq!(buffer.clone(), buffer);
+    }
+}
