@@ -263,6 +263,7 @@ impl TrainSimilarity {
             path.map_or(Ok(()), |path| folder_exists(path))?;
         }
         let options = self.options();
+        options.check()?;
         let data = read_labelled::<R>(&self.data)?;
         let listed = self
             .triplets
@@ -289,7 +290,8 @@ impl TrainSimilarity {
                 Session::resume(&options, &data, listed, valid.as_ref(), checkpoint)
                     .map_err(|e| e.in_file(path))?
             }
-            None => Session::new(&options, &data, listed, valid.as_ref())?,
+            None => Session::new(&options, &data, listed, valid.as_ref())
+                .map_err(|e| e.in_file(&self.data))?,
         };
         drop(valid);
         self.describe_step(&session, output);
@@ -301,7 +303,7 @@ impl TrainSimilarity {
         let seconds = || earlier + start.elapsed().as_secs_f64();
         let every = self
             .checkpoint_every
-            .unwrap_or((session.total_steps() / 20).max(1))
+            .unwrap_or(session.total_steps().div_ceil(20))
             .max(1);
         let interrupt = Interrupt::watch();
         let bar = output.bar(session.total_steps());

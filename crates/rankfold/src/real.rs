@@ -22,6 +22,8 @@ pub trait Real:
     const NAME: &'static str;
     /// The largest finite value.
     const MAX: f64;
+    /// The smallest value with full precision.
+    const TINY: f64;
     /// The distance from 1 to the next value.
     const EPSILON: f64;
     /// Widens, exactly.
@@ -41,6 +43,7 @@ pub trait Real:
 impl Real for f32 {
     const NAME: &'static str = "f32";
     const MAX: f64 = f32::MAX as f64;
+    const TINY: f64 = f32::MIN_POSITIVE as f64;
     const EPSILON: f64 = f32::EPSILON as f64;
     #[inline(always)]
     fn to_f64(self) -> f64 {
@@ -69,6 +72,7 @@ impl Real for f32 {
 impl Real for f64 {
     const NAME: &'static str = "f64";
     const MAX: f64 = f64::MAX;
+    const TINY: f64 = f64::MIN_POSITIVE;
     const EPSILON: f64 = f64::EPSILON;
     #[inline(always)]
     fn to_f64(self) -> f64 {

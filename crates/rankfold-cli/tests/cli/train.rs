@@ -402,15 +402,15 @@ fn bad_rows_are_refused_with_their_line() {
     refused("0 1:1\nx 2:1\n", "bad.svm:2:");
     refused(
         "0 1:1\n0 2:1\n",
-        "triplets need rows of at least two classes, found 1",
+        "bad.svm: triplets need rows of at least two classes, found 1",
     );
     refused(
         "0 1:1\n1 2:1\n",
-        "triplets need a class with at least two rows",
+        "bad.svm: triplets need a class with at least two rows",
     );
     refused(
         "0,1 1:1\n1 2:1\n",
-        "row `0` has 2 labels, similarity needs exactly one",
+        "bad.svm: row `0` has 2 labels, similarity needs exactly one",
     );
 
     place
@@ -426,7 +426,7 @@ fn bad_rows_are_refused_with_their_line() {
             "--rank",
             "61",
         ])
-        .refused("rank 61 is above the number of features, 60");
+        .refused("train.svm: rank 61 is above the number of features, 60");
     place
         .run(&["train", "similarity", "train.svm", "-o", "no/m"])
         .refused("no/m: cannot write: its folder does not exist");

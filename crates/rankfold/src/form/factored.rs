@@ -1,6 +1,6 @@
 //! W = Ã K B̃ᵀ: two tall factors and a small core.
 
-use super::upkeep::{Due, Upkeep};
+use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
 use crate::kernel::{dot, padded};
 use crate::linalg::{Square, cholesky_upper, solve_upper, svd};
@@ -31,9 +31,12 @@ impl<R: Real> Factored<R> {
             right,
             Square::identity(k),
             Square::identity(k),
-            Upkeep::new(1.0),
+            Upkeep::new(Health {
+                condition: 1.0,
+                size: 1.0,
+            }),
         );
-        out.upkeep = Upkeep::new(out.condition());
+        out.upkeep = Upkeep::new(out.health());
         out
     }
 
@@ -109,10 +112,16 @@ impl<R: Real> Factored<R> {
     }
 
     /// Goes to the balanced SVD gauge: W stays as it is to rounding, K = I, and
-    /// the Gram matrices have the condition of W. False, and nothing changed,
-    /// when W has lost rank to working precision.
+    /// the Gram matrices have the condition of W. False, and W as it was,
+    /// when it has lost rank to working precision.
     pub fn refresh(&mut self) -> bool {
-        let Some(gauge) = self.gauge() else {
+        let gauge = self.gauge().or_else(|| {
+            // The tracked matrices may have lost what the rows still know.
+            self.left.recompute_gram();
+            self.right.recompute_gram();
+            self.gauge()
+        });
+        let Some(gauge) = gauge else {
             return false;
         };
         if gauge.singular_values.last().is_none_or(|&s| s <= 0.0) {
@@ -123,12 +132,12 @@ impl<R: Real> Factored<R> {
         self.right.transform(&gauge.right, &gauge.singular_values);
         self.core = Square::identity(k);
         self.core_inverse = Square::identity(k);
-        let condition = self.condition();
-        self.upkeep.refreshed(condition);
+        let health = self.health();
+        self.upkeep.refreshed(health);
         true
     }
 
-    /// Whether W has moved since the gauge was chosen.
+    /// Whether a new gauge may help where a step fails.
     pub(crate) fn is_stale(&self) -> bool {
         self.upkeep.is_stale()
     }
@@ -137,12 +146,15 @@ impl<R: Real> Factored<R> {
     pub(crate) fn after_update(&mut self, rows: usize) {
         let height = self.left.rows() + self.right.rows();
         let rank = self.rank();
-        let condition = if self.upkeep.looks_next() {
-            self.condition()
-        } else {
-            self.left.condition().max(self.right.condition())
+        let now = Health {
+            condition: if self.upkeep.looks_next() {
+                self.condition()
+            } else {
+                self.left.condition().max(self.right.condition())
+            },
+            size: self.size(),
         };
-        match self.upkeep.after_update::<R>(rows, height, rank, condition) {
+        match self.upkeep.after_update::<R>(rows, height, rank, now) {
             Due::Nothing => {}
             Due::Polish => self.polish(),
             Due::Refresh => {
@@ -169,6 +181,17 @@ impl<R: Real> Factored<R> {
         if worn || Upkeep::worn(residual) {
             self.refresh();
         }
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            condition: self.condition(),
+            size: self.size(),
+        }
+    }
+
+    fn size(&self) -> f64 {
+        (self.left.gram.trace() * self.right.gram.trace()).sqrt()
     }
 
     fn condition(&self) -> f64 {

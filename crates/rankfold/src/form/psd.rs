@@ -1,7 +1,7 @@
 //! W = Ỹ K Ỹᵀ with K positive definite: one tall factor and a small core.
 
 use super::factored::dense;
-use super::upkeep::{Due, Upkeep};
+use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
 use crate::kernel::{dot, padded};
 use crate::linalg::{Square, cholesky_upper, solve_upper, svd};
@@ -25,9 +25,12 @@ impl<R: Real> Psd<R> {
             factor,
             Square::identity(k),
             Square::identity(k),
-            Upkeep::new(1.0),
+            Upkeep::new(Health {
+                condition: 1.0,
+                size: 1.0,
+            }),
         );
-        out.upkeep = Upkeep::new(out.condition());
+        out.upkeep = Upkeep::new(out.health());
         out
     }
 
@@ -96,9 +99,14 @@ impl<R: Real> Psd<R> {
     }
 
     /// Goes to the balanced gauge: W stays as it is to rounding, K = I, S = Λ.
-    /// False, and nothing changed, when W has lost rank to working precision.
+    /// False, and W as it was, when it has lost rank to working precision.
     pub fn refresh(&mut self) -> bool {
-        let Some(gauge) = self.gauge() else {
+        let gauge = self.gauge().or_else(|| {
+            // The tracked matrix may have lost what the rows still know.
+            self.factor.recompute_gram();
+            self.gauge()
+        });
+        let Some(gauge) = gauge else {
             return false;
         };
         if gauge.singular_values.last().is_none_or(|&s| s <= 0.0) {
@@ -108,12 +116,12 @@ impl<R: Real> Psd<R> {
         self.factor.transform(&gauge.left, &gauge.singular_values);
         self.core = Square::identity(k);
         self.core_inverse = Square::identity(k);
-        let condition = self.condition();
-        self.upkeep.refreshed(condition);
+        let health = self.health();
+        self.upkeep.refreshed(health);
         true
     }
 
-    /// Whether W has moved since the gauge was chosen.
+    /// Whether a new gauge may help where a step fails.
     pub(crate) fn is_stale(&self) -> bool {
         self.upkeep.is_stale()
     }
@@ -122,8 +130,8 @@ impl<R: Real> Psd<R> {
     pub(crate) fn after_update(&mut self, rows: usize) {
         let height = self.factor.rows();
         let rank = self.rank();
-        let condition = self.condition();
-        match self.upkeep.after_update::<R>(rows, height, rank, condition) {
+        let now = self.health();
+        match self.upkeep.after_update::<R>(rows, height, rank, now) {
             Due::Nothing => {}
             Due::Polish => self.polish(),
             Due::Refresh => {
@@ -148,6 +156,13 @@ impl<R: Real> Psd<R> {
         self.core_inverse.symmetrise();
         if Upkeep::worn(gram) || Upkeep::worn(core) {
             self.refresh();
+        }
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            condition: self.condition(),
+            size: self.factor.gram.trace(),
         }
     }
 

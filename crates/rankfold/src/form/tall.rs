@@ -193,6 +193,15 @@ impl<R: Real> Tall<R> {
         }
     }
 
+    /// Whether entries would stay within the range of their precision if the
+    /// trace of S, the squared norm of all entries, grew by this much.
+    pub(crate) fn stays_in_range(&self, trace_gain: f64) -> bool {
+        let norm = (self.gram.trace() + trace_gain).sqrt();
+        // Beside the largest column, columns down to √SINGULAR times smaller
+        // must keep their digits.
+        norm > R::TINY / R::EPSILON * SINGULAR.sqrt() && norm < R::MAX / 2.0
+    }
+
     /// Whether S could still be told from a singular matrix if the traces of S
     /// and S⁻¹ grew by this much.
     pub(crate) fn stays_regular(&self, trace_gain: f64, inverse_trace_gain: f64) -> bool {

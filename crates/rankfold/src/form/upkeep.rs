@@ -18,6 +18,12 @@ const REFRESH_EVERY: u64 = 10_000;
 /// A refresh passes over all rows; this many times its cost goes into steps first.
 const REFRESH_SHARE: u64 = 8;
 
+/// Updates after which a gauge may be to blame for a step that fails.
+const STALE: u64 = 32;
+
+/// The share of its squared norm below which a factor is refreshed.
+const SHRUNK: f64 = 0.01;
+
 /// Residual of an inverse beyond which polishing it is not enough.
 const WORN: f64 = 1e-6;
 
@@ -29,10 +35,19 @@ pub(crate) struct Upkeep {
     updates: u64,
     /// Rows changed since the last refresh.
     rows_changed: u64,
-    /// Condition estimate right after the last refresh.
-    condition: f64,
+    /// What the form was like right after the last refresh.
+    fresh: Health,
     /// Refreshes so far.
     pub refreshes: u64,
+}
+
+/// What tells how well the numbers of a form serve it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Health {
+    /// The worst condition estimate of its small matrices.
+    pub condition: f64,
+    /// The squared norm of its tall factors.
+    pub size: f64,
 }
 
 /// What a form should do after an update.
@@ -44,11 +59,11 @@ pub(crate) enum Due {
 }
 
 impl Upkeep {
-    pub fn new(condition: f64) -> Self {
+    pub fn new(fresh: Health) -> Self {
         Upkeep {
             updates: 0,
             rows_changed: 0,
-            condition,
+            fresh,
             refreshes: 0,
         }
     }
@@ -62,18 +77,20 @@ impl Upkeep {
     /// `height` rows in all, and says what is due.
     ///
     /// The condition is judged by its growth: right after a refresh it is that
-    /// of W, which no gauge can improve.
+    /// of W, which no gauge can improve. A factor that has shrunk has lost the
+    /// digits of what it was, and its Gram matrix with it.
     pub fn after_update<R: Real>(
         &mut self,
         rows: usize,
         height: usize,
         rank: usize,
-        condition: f64,
+        now: Health,
     ) -> Due {
         self.updates += 1;
         self.rows_changed += rows as u64;
         let limit = if R::EPSILON > 1e-10 { 1e3 } else { 1e6 };
-        let worse = condition > limit && condition > 10.0 * self.condition;
+        let worse = now.condition > limit && now.condition > 10.0 * self.fresh.condition
+            || now.size < SHRUNK * self.fresh.size;
         let old = self.updates >= REFRESH_EVERY
             && self.rows_changed >= REFRESH_SHARE * (height * rank) as u64;
         if worse || old {
@@ -90,16 +107,17 @@ impl Upkeep {
         residual.is_nan() || residual > WORN
     }
 
-    /// Whether the form has moved since its gauge was chosen.
+    /// Whether the form has moved so often since its gauge was chosen that a
+    /// new one is worth a pass over all rows.
     pub fn is_stale(&self) -> bool {
-        self.updates > 0
+        self.updates >= STALE
     }
 
     /// Starts counting anew.
-    pub fn refreshed(&mut self, condition: f64) {
+    pub fn refreshed(&mut self, fresh: Health) {
         *self = Upkeep {
             refreshes: self.refreshes + 1,
-            ..Upkeep::new(condition)
+            ..Upkeep::new(fresh)
         };
     }
 }

@@ -28,9 +28,11 @@ pub struct Preprocess {
 }
 
 impl Preprocess {
-    /// Learns from the training rows.
-    pub fn fit<R: Real>(steps: Steps, rows: &Rows<R>) -> Self {
+    /// Learns from the training rows: those named in `members`.
+    pub fn fit<R: Real>(steps: Steps, rows: &Rows<R>, members: &[u32]) -> Self {
         let columns = rows.columns();
+        let count = members.len();
+        let entries = || members.iter().flat_map(|&i| rows.row(i as usize).iter());
         let mut out = Preprocess {
             steps,
             ..Preprocess::default()
@@ -41,43 +43,43 @@ impl Preprocess {
         if missing {
             let mut sum = vec![0.0; columns];
             let mut absent = vec![0usize; columns];
-            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+            for (j, v) in entries() {
                 if v.to_f64().is_nan() {
                     absent[j as usize] += 1;
                 } else {
                     sum[j as usize] += v.to_f64();
                 }
             }
-            let mean = |(s, a): (f64, usize)| s / (rows.len() - a).max(1) as f64;
+            let mean = |(s, a): (f64, usize)| s / (count - a).max(1) as f64;
             out.fill = Some(sum.into_iter().zip(absent).map(mean).collect());
         }
         if steps.tfidf {
             let mut frequency = vec![0usize; columns];
-            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+            for (j, v) in entries() {
                 frequency[j as usize] += usize::from(v != R::default());
             }
-            let n = rows.len() as f64;
+            let n = count as f64;
             let weight = |df: usize| if df == 0 { 0.0 } else { (n / df as f64).ln() };
             out.weight = Some(frequency.into_iter().map(weight).collect());
         }
         if steps.standardize {
-            let n = rows.len() as f64;
+            let n = count as f64;
             let value = |j: u32, v: R| out.weighted(j, v);
             let mut mean = vec![0.0; columns];
-            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+            for (j, v) in entries() {
                 mean[j as usize] += value(j, v) / n;
             }
             // Two passes: the sum of squares alone loses digits when the mean is large.
             let mut variance: Vec<f64> = vec![0.0; columns];
             let mut stored = vec![0usize; columns];
-            for (j, v) in rows.iter().flat_map(|row| row.iter()) {
+            for (j, v) in entries() {
                 let j = j as usize;
                 variance[j] += (value(j as u32, v) - mean[j]).powi(2) / n;
                 stored[j] += 1;
             }
             let scale = (0..columns)
                 .map(|j| {
-                    let zeros = (rows.len() - stored[j]) as f64 / n;
+                    let zeros = (count - stored[j]) as f64 / n;
                     let deviation = (variance[j] + zeros * mean[j] * mean[j]).sqrt();
                     // A constant column carries nothing; leave it at zero.
                     if deviation > 1e-12 * mean[j].abs() {
@@ -201,7 +203,11 @@ mod tests {
             standardize: true,
             ..Steps::default()
         };
-        let out = dense(&Preprocess::fit(steps, &data).apply(&data, 3).unwrap());
+        let out = dense(
+            &Preprocess::fit(steps, &data, &[0, 1, 2])
+                .apply(&data, 3)
+                .unwrap(),
+        );
         for j in 0..3 {
             let mean: f64 = out.iter().map(|r| r[j]).sum::<f64>() / 3.0;
             let variance: f64 = out.iter().map(|r| r[j] * r[j]).sum::<f64>() / 3.0;
@@ -214,7 +220,7 @@ mod tests {
     #[test]
     fn missing_cells_get_the_training_mean() {
         let data = rows(&[&[1.0, 2.0], &[f64::NAN, 0.0], &[3.0, 1.0]]);
-        let preprocess = Preprocess::fit(Steps::default(), &data);
+        let preprocess = Preprocess::fit(Steps::default(), &data, &[0, 1, 2]);
         assert!(!preprocess.is_identity());
         assert_eq!(dense(&preprocess.apply(&data, 2).unwrap())[1], [2.0, 0.0]);
     }
@@ -227,7 +233,11 @@ mod tests {
             normalize: true,
             ..Steps::default()
         };
-        let out = dense(&Preprocess::fit(steps, &data).apply(&data, 2).unwrap());
+        let out = dense(
+            &Preprocess::fit(steps, &data, &[0, 1, 2])
+                .apply(&data, 2)
+                .unwrap(),
+        );
         let (a, b) = (3.0 * 3f64.ln(), 4.0 * 1.5f64.ln());
         let length = a.hypot(b);
         assert!((out[0][0] - a / length).abs() < 1e-15);

@@ -120,12 +120,11 @@ impl<R: Real> Loreta<R> {
             za,
         );
         let right = Side::new(example.right.squared_norm(), g, tau, v, b, x, zb);
-        let fits = |trace: f64| trace.is_finite() && trace.max(0.0).sqrt() < R::MAX / 2.0;
         let healthy = left.ratio > RANK_LOSS
             && right.ratio > RANK_LOSS
             && kappa.is_finite()
-            && fits(form.left.gram.trace() + left.trace_gain)
-            && fits(form.right.gram.trace() + right.trace_gain)
+            && form.left.stays_in_range(left.trace_gain)
+            && form.right.stays_in_range(right.trace_gain)
             && (dot(a, a) * dot(b, b) * kappa * kappa).is_finite()
             && (dot(x, x) * dot(y, y)).is_finite()
             && left.inverse_is_finite(za)

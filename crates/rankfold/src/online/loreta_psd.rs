@@ -176,7 +176,6 @@ impl<R: Real> LoretaPsd<R> {
         let ratio = solve_tiny(system, &mut middle);
 
         let gain = weighted_trace(&n, m);
-        let trace = form.factor.gram.trace() + gain;
         let finite = |a: &[[f64; 4]; 4]| a.iter().flatten().all(|e| e.is_finite());
         let healthy = ratio > RANK_LOSS
             && ratio.is_finite()
@@ -186,8 +185,7 @@ impl<R: Real> LoretaPsd<R> {
             && finite(&middle)
             && e.iter().chain(&e_inverse).flatten().all(|v| v.is_finite())
             && tm.iter().chain(&m).all(|v| dot(v, v).is_finite())
-            && trace.is_finite()
-            && trace.max(0.0).sqrt() < R::MAX / 2.0;
+            && form.factor.stays_in_range(gain);
         if !healthy {
             return Attempt::Refused;
         }

@@ -220,21 +220,20 @@ impl<'a, R: Real> Session<'a, R> {
         } else {
             None
         };
-        let preprocess = Preprocess::fit(options.preprocess, &data.rows);
+        let (members, held_out) = hold_out(data.rows.len(), options.valid_fraction, options.seed)?;
+        let preprocess = Preprocess::fit(options.preprocess, &data.rows, &members);
         let rows: Cow<'a, Rows<R>> = if preprocess.is_identity() {
             Cow::Borrowed(&data.rows)
         } else {
             Cow::Owned(preprocess.apply(&data.rows, data.rows.columns())?)
         };
 
-        let (members, held_out) = hold_out(rows.len(), options.valid_fraction, options.seed);
         let validation = match (valid, held_out.is_empty()) {
             (Some(valid), _) => Some(foreign_validation(
                 valid,
                 &data.features,
                 &preprocess,
                 rows.columns(),
-                data,
             )?),
             (None, false) => {
                 let known = known
@@ -250,8 +249,14 @@ impl<'a, R: Real> Session<'a, R> {
             (None, true) => None,
         };
 
+        let mut fingerprint = Fingerprint(0);
+        fingerprint.rows(&data.rows);
+        fingerprint.numbers(known.as_deref().unwrap_or_default().iter().copied());
         let (mut triplets, epoch) = match listed {
             Some(list) => {
+                for t in &list {
+                    fingerprint.numbers([t.query, t.positive, t.negative].into_iter());
+                }
                 if options.valid_fraction > 0.0 {
                     return Err(Error::input(
                         "listed triplets may name any row, so none can be held out: give validation rows in a file",
@@ -274,8 +279,17 @@ impl<'a, R: Real> Session<'a, R> {
             (None, None, Triplets::Listed(_)) => epoch,
             (None, None, Triplets::Labels(_)) => (50 * epoch).max(20_000),
         };
-        let every = options.curve_every.unwrap_or((total / 20).max(1));
-        let fingerprint = fingerprint(&data.rows, known.as_deref());
+        let every = options.curve_every.unwrap_or(total.div_ceil(20).max(1));
+        if let Some(Validation {
+            rows: Some(rows),
+            classes,
+            ..
+        }) = &validation
+        {
+            fingerprint.rows(rows);
+            fingerprint.numbers(classes.iter().copied());
+        }
+        let fingerprint = fingerprint.0;
         let limit = options.step_limit.unwrap_or(f64::INFINITY);
 
         let mut session = if let Some(checkpoint) = checkpoint {
@@ -668,17 +682,24 @@ fn json(options: &Similarity) -> serde_json::Map<String, serde_json::Value> {
 }
 
 /// Splits row numbers into training and validation by portable keys.
-fn hold_out(rows: usize, fraction: f64, seed: u64) -> (Vec<u32>, Vec<u32>) {
+fn hold_out(rows: usize, fraction: f64, seed: u64) -> Result<(Vec<u32>, Vec<u32>)> {
     let mut order: Vec<u32> = (0..rows as u32).collect();
-    let count = (rows as f64 * fraction) as usize;
+    let count = (rows as f64 * fraction + 1e-9) as usize;
     if count == 0 {
-        return (order, Vec::new());
+        return if fraction > 0.0 {
+            let message = format!(
+                "a validation fraction of {fraction} leaves none of the {rows} rows for it"
+            );
+            Err(Error::input(message))
+        } else {
+            Ok((order, Vec::new()))
+        };
     }
     order.sort_by_key(|&row| split_key(seed, u64::from(row)));
     let mut members = order.split_off(count);
     members.sort_unstable();
     order.sort_unstable();
-    (members, order)
+    Ok((members, order))
 }
 
 fn foreign_validation<R: Real>(
@@ -686,9 +707,7 @@ fn foreign_validation<R: Real>(
     features: &Features,
     preprocess: &Preprocess,
     columns: usize,
-    training: &Labelled<R>,
 ) -> Result<Validation<R>> {
-    let _ = training;
     let rows = features.align(valid.rows.clone(), &valid.features)?;
     let rows = if preprocess.is_identity() {
         rows
@@ -703,19 +722,26 @@ fn foreign_validation<R: Real>(
     })
 }
 
-/// A number that changes when the training data does.
-fn fingerprint<R: Real>(rows: &Rows<R>, classes: Option<&[u32]>) -> u64 {
-    let mut hash = splitmix64(rows.len() as u64);
-    let mut mix = |value: u64| hash = splitmix64(hash ^ value);
-    for row in rows.iter() {
-        mix(row.len() as u64);
-        for (j, v) in row.iter() {
-            mix(v.to_f64().to_bits() ^ (u64::from(j) << 32));
+/// A number that changes when the data of a run do.
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn mix(&mut self, value: u64) {
+        self.0 = splitmix64(self.0 ^ value);
+    }
+
+    fn rows<R: Real>(&mut self, rows: &Rows<R>) {
+        self.mix(rows.len() as u64);
+        for row in rows.iter() {
+            self.mix(row.len() as u64);
+            for (j, v) in row.iter() {
+                self.mix(v.to_f64().to_bits() ^ (u64::from(j) << 32));
+            }
         }
     }
-    classes
-        .unwrap_or_default()
-        .iter()
-        .for_each(|&c| mix(u64::from(c)));
-    hash
+
+    fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u32>) {
+        self.mix(numbers.len() as u64);
+        numbers.for_each(|n| self.mix(u64::from(n)));
+    }
 }

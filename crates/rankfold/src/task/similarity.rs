@@ -201,8 +201,8 @@ impl Similarity {
         self
     }
 
-    /// Checks all options once.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Checks all options at once; a session does so too.
+    pub fn check(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::input(message));
         if self.rank == 0 {
             return refuse("the rank must be at least 1".into());

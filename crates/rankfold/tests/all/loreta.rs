@@ -681,3 +681,29 @@ fn growth_adds_zero_rows_and_learning_goes_on() {
         1e-12,
     );
 }
+
+/// Examples that only shrink W: singular values fall by many orders of
+/// magnitude. Where one would drown in rounding steps are refused, and the
+/// model always has its rank.
+#[test]
+fn a_singular_value_is_never_lost_to_rounding() {
+    for (n, k) in [(2, 2), (3, 2), (3, 3)] {
+        let mut random = Random::new(8);
+        let y = random.matrix(n, k);
+        let mut symmetric = LoretaPsd::<f32>::new(Psd::new(tall(&y)));
+        let mut rectangular = Loreta::<f32>::new(Factored::new(tall(&y), tall(&y)));
+        for round in 0..20_000 {
+            let mut p = vec![0f32; n];
+            p[round % n] = 1.0;
+            p[(round / 3) % n] += 0.5;
+            let q: Vec<f32> = p.iter().map(|v| -v).collect();
+            let step = Step::new(0.1);
+            move_along(&mut symmetric, &p, &q, step);
+            move_along(&mut rectangular, &p, &q, step);
+        }
+        for gauge in [symmetric.form().gauge(), rectangular.form().gauge()] {
+            let sigma = gauge.expect("full rank").singular_values;
+            assert!(sigma.iter().all(|&s| s > 0.0 && s.is_finite()), "{sigma:?}");
+        }
+    }
+}
