@@ -84,10 +84,13 @@ fn readable(value: &Value) -> String {
             .collect::<Vec<_>>()
             .join(" × "),
         Value::Array(values) => {
-            let short = values
-                .iter()
-                .filter_map(Value::as_f64)
-                .map(|v| format!("{v:.4}"));
+            let short = values.iter().filter_map(Value::as_f64).map(|v| {
+                if v < 1e-3 {
+                    format!("{v:.2e}")
+                } else {
+                    format!("{v:.4}")
+                }
+            });
             short.collect::<Vec<_>>().join(" ")
         }
         Value::Object(map) => {

@@ -1,5 +1,6 @@
 //! Real data, in full; run in release mode.
 
+mod newsgroups;
 #[path = "../support/mod.rs"]
 mod support;
 

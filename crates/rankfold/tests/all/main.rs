@@ -5,5 +5,6 @@ mod dense_bench;
 mod golden;
 mod golden_metrics;
 mod loreta;
+mod models;
 mod oracle;
 mod retrieval;

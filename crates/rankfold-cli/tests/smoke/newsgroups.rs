@@ -1,0 +1,117 @@
+//! 20 Newsgroups from raw text to a trained and evaluated similarity.
+
+use serde_json::Value;
+
+use crate::support::{Place, data};
+
+fn vectorize(place: &Place, source: &str, features: &str) {
+    for (part, vocabulary) in [("train", "--fit"), ("test", "--vocabulary")] {
+        let (filter, output) = (format!("split={part}"), format!("{part}.svm"));
+        let mut arguments = vec![
+            "vectorize",
+            source,
+            "-o",
+            &output,
+            "--where",
+            &filter,
+            vocabulary,
+            "v.json",
+            "--json",
+        ];
+        if part == "train" {
+            arguments.extend(["--features", features]);
+        }
+        assert!(
+            place.run(&arguments).json()["rows"]
+                .as_u64()
+                .is_some_and(|n| n > 7_000)
+        );
+    }
+}
+
+fn map(found: &Value, of: &str) -> f64 {
+    found
+        .pointer(&format!("{of}/map"))
+        .and_then(Value::as_f64)
+        .expect("a number")
+}
+
+#[test]
+fn newsgroups_data_gives_the_known_figures_and_the_same_bytes_when_resumed() {
+    let Some(source) = data("20newsgroups/20news-bydate.jsonl.gz") else {
+        return;
+    };
+    let place = Place::new();
+    let run = |steps: &str, more: &[&str]| {
+        let arguments = [
+            "train",
+            "similarity",
+            "train.svm",
+            "--rank",
+            "30",
+            "--seed",
+            "1",
+            "--json",
+            "--steps",
+            steps,
+        ];
+        place.run(&[&arguments[..], more].concat())
+    };
+
+    vectorize(&place, &source, "1000");
+    run("1", &["-o", "m", "--step-size", "1"]).json();
+    let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
+    let cosine = map(&found, "/control/metrics");
+    assert!(
+        (cosine - 0.226).abs() < 0.003,
+        "cosine with 1,000 terms: {cosine}"
+    );
+
+    vectorize(&place, &source, "16660");
+    let trained = run("50000", &["-o", "m"]).json();
+    assert_eq!(
+        (&trained["refused"], &trained["steps"]),
+        (&0.into(), &50_000.into())
+    );
+    let found = place
+        .run(&["eval", "m", "test.svm", "--score", "dot", "--json"])
+        .json();
+    let cosine = map(&found, "/control/metrics");
+    assert!(
+        (cosine - 0.208).abs() < 0.003,
+        "cosine with 16,660 terms: {cosine}"
+    );
+    let dot = map(&found, "/metrics");
+    // Others reach .559 here with the best step; the seed moves it by about .01.
+    assert!(dot > 0.54, "LORETA-PSD, rank 30, 50,000 triplets: {dot}");
+    let projected = map(
+        &place.run(&["eval", "m", "test.svm", "--json"]).json(),
+        "/metrics",
+    );
+    assert!(
+        projected > dot + 0.04,
+        "projected cosine {projected} against {dot}"
+    );
+
+    // Stopped after a part of the steps and gone on with: the same bytes.
+    run("50000", &["-o", "a", "--step-size", "10"]).json();
+    run(
+        "50000",
+        &[
+            "-o",
+            "b",
+            "--step-size",
+            "10",
+            "--checkpoint",
+            "ck",
+            "--checkpoint-every",
+            "17000",
+            "--threads",
+            "1",
+        ],
+    )
+    .json();
+    run("50000", &["-o", "c", "--step-size", "10", "--resume", "ck"]).json();
+    let bytes = |name: &str| std::fs::read(place.path(name)).expect("a file is there");
+    assert!(bytes("a") == bytes("b") && bytes("a") == bytes("c"));
+}

@@ -1,0 +1,116 @@
+//! Model files: what is saved comes back exactly, and files written once load
+//! forever.
+
+use rankfold::data::{Features, read_labelled};
+use rankfold::model::Precise;
+use rankfold::task::{Checkpoint, Evaluate, Event, Session};
+use rankfold::{Model, Real, Similarity};
+use std::path::{Path, PathBuf};
+
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/models")
+        .join(name)
+}
+
+fn map_of(model: &Model, data: &str) -> f64 {
+    let evaluate = Evaluate {
+        score: None,
+        threads: 1,
+        progress: &|_| true,
+    };
+    evaluate.file(model, kept(data)).unwrap().unwrap().model["map"]
+}
+
+#[test]
+fn models_of_format_1_load() {
+    let model = Model::load(kept("psd-f32.safetensors")).unwrap();
+    assert_eq!(
+        (model.rank(), model.columns(), model.precision()),
+        (3, 20, "f32")
+    );
+    assert_eq!(
+        (model.card.learner.as_str(), model.card.counters.updates),
+        ("loreta-psd", 51)
+    );
+    assert!(model.preprocess.steps.tfidf && model.preprocess.steps.normalize);
+    assert_eq!(model.card.history.len(), 20);
+    assert!((map_of(&model, "kept.svm") - 0.9996).abs() < 1e-4);
+
+    let model = Model::load(kept("factored-f64.safetensors")).unwrap();
+    assert_eq!((model.rank(), model.precision()), (2, "f64"));
+    let Features::Columns(names) = &model.features else {
+        panic!("columns of a table");
+    };
+    assert_eq!(
+        names.iter().collect::<Vec<_>>(),
+        ["width", "height", "weight"]
+    );
+    assert!(map_of(&model, "kept.csv") > 0.99);
+}
+
+#[test]
+fn a_checkpoint_of_format_1_resumes() {
+    let checkpoint = Checkpoint::load(kept("checkpoint-f32.safetensors")).unwrap();
+    let options = checkpoint.options().clone().steps(2_000);
+    assert_eq!(checkpoint.model.card.counters.steps, 1_800);
+    let data = read_labelled::<f32>(kept("kept.svm")).unwrap();
+    let mut session = Session::resume(&options, &data, None, None, checkpoint).unwrap();
+    while !matches!(session.advance(7).unwrap(), Event::Finished(_)) {}
+    assert_eq!(session.counters().steps, 2_000);
+    let (model, finished) = (
+        session.into_model().unwrap(),
+        Model::load(kept("psd-f32.safetensors")).unwrap(),
+    );
+    assert_eq!(model.card.counters, finished.card.counters);
+}
+
+fn saves_and_comes_back<R: Real>(learner: Similarity, data: &str) {
+    let data = read_labelled::<R>(kept(data)).unwrap();
+    let model = learner
+        .rank(2)
+        .steps(300)
+        .step_size(0.5)
+        .fit(&data)
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("a"), folder.path().join("b"));
+    model.save(&first).unwrap();
+    let loaded = Model::load(&first).unwrap();
+    assert_eq!(loaded, model);
+    loaded.save(&second).unwrap();
+    assert_eq!(
+        std::fs::read(&first).unwrap(),
+        std::fs::read(&second).unwrap()
+    );
+    assert!(matches!(loaded.form, Precise::F32(_)) == (R::NAME == "f32"));
+}
+
+#[test]
+fn what_is_saved_comes_back_exactly() {
+    for data in ["kept.svm", "kept.csv"] {
+        saves_and_comes_back::<f32>(Similarity::loreta_psd(), data);
+        saves_and_comes_back::<f64>(Similarity::loreta_psd(), data);
+        saves_and_comes_back::<f32>(Similarity::loreta(), data);
+        saves_and_comes_back::<f64>(Similarity::loreta(), data);
+    }
+}
+
+/// Whatever byte of a model file is damaged, loading it says so or gives a
+/// model, and never panics.
+#[test]
+fn damaged_bytes_never_panic() {
+    let whole = std::fs::read(kept("factored-f64.safetensors")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged");
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x55;
+        std::fs::write(&path, &damaged).unwrap();
+        let _ = Model::load(&path);
+        if at % 40 == 0 {
+            std::fs::write(&path, &whole[..at]).unwrap();
+            assert!(Model::load(&path).is_err(), "cut at {at}");
+        }
+    }
+}
