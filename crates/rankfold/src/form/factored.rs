@@ -3,7 +3,7 @@
 use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
 use crate::kernel::{dot, padded};
-use crate::linalg::{Square, cholesky_upper, solve_upper, svd};
+use crate::linalg::{Scratch, Square, cholesky_upper, solve_upper, svd};
 use crate::{Real, Result, SparseRow};
 
 /// A rectangular matrix of rank k, stored as tall × small × tallᵀ.
@@ -17,7 +17,7 @@ pub struct Factored<R> {
     pub(crate) core: Square,
     pub(crate) core_inverse: Square,
     pub(crate) upkeep: Upkeep,
-    polish: [Square; 2],
+    polish: Scratch,
 }
 
 impl<R: Real> Factored<R> {
@@ -54,7 +54,7 @@ impl<R: Real> Factored<R> {
             core,
             core_inverse,
             upkeep,
-            polish: [Square::zero(k), Square::zero(k)],
+            polish: Scratch::new(k),
         }
     }
 

@@ -4,7 +4,7 @@ use super::factored::dense;
 use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
 use crate::kernel::{dot, padded};
-use crate::linalg::{Square, cholesky_upper, solve_upper, svd};
+use crate::linalg::{Scratch, Square, cholesky_upper, solve_upper, svd};
 use crate::{Real, Result, SparseRow};
 
 /// A symmetric positive semi-definite matrix of rank k.
@@ -14,7 +14,7 @@ pub struct Psd<R> {
     pub(crate) core: Square,
     pub(crate) core_inverse: Square,
     pub(crate) upkeep: Upkeep,
-    polish: [Square; 2],
+    polish: Scratch,
 }
 
 impl<R: Real> Psd<R> {
@@ -46,7 +46,7 @@ impl<R: Real> Psd<R> {
             core,
             core_inverse,
             upkeep,
-            polish: [Square::zero(k), Square::zero(k)],
+            polish: Scratch::new(k),
         }
     }
 

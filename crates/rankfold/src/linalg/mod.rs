@@ -4,6 +4,7 @@ mod pca;
 mod square;
 
 pub use pca::principal_coordinates;
+pub(crate) use square::Scratch;
 pub use square::Square;
 
 use faer::{Mat, Side};
