@@ -156,50 +156,78 @@ vectorised! {
     }
 }
 
+#[inline(always)]
+fn columns_block<R: Real, const B: usize>(out: &mut [f64], a: &[R], at: usize, x: &[f64]) {
+    let mut sum = [0.0; B];
+    for (row, &v) in a.chunks_exact(out.len()).zip(x) {
+        let row: &[R; B] = row[at..at + B].try_into().expect("B entries");
+        for (s, r) in sum.iter_mut().zip(row) {
+            *s += v * r.to_f64();
+        }
+    }
+    out[at..at + B].copy_from_slice(&sum);
+}
+
 vectorised! {
     /// `out = aᵀ x` for a square matrix of row length `out.len()`.
     pub(crate) fn multiply_transposed<>(out: &mut [f64], a: &[f64], x: &[f64]) {
-        out.fill(0.0);
-        for (&v, row) in x.iter().zip(a.chunks_exact(out.len())) {
-            for (o, r) in out.iter_mut().zip(row) {
-                *o += v * r;
-            }
+        by_block!(out.len(), at => columns_block::<f64>(out, a, at, x));
+    }
+}
+
+#[inline(always)]
+fn columns_pair_block<R: Real, const B: usize>(
+    outs: &mut [&mut [f64]; 2],
+    a: &[R],
+    at: usize,
+    xs: [&[f64]; 2],
+) {
+    let mut sums = [[0.0; B]; 2];
+    for ((row, &v), &w) in a.chunks_exact(outs[0].len()).zip(xs[0]).zip(xs[1]) {
+        let row: &[R; B] = row[at..at + B].try_into().expect("B entries");
+        for j in 0..B {
+            sums[0][j] += v * row[j].to_f64();
+            sums[1][j] += w * row[j].to_f64();
         }
     }
+    outs[0][at..at + B].copy_from_slice(&sums[0]);
+    outs[1][at..at + B].copy_from_slice(&sums[1]);
 }
 
 vectorised! {
     /// `[outs] = aᵀ [xs]`: two products in one pass over a square matrix.
-    pub(crate) fn multiply_transposed_pair<>(outs: [&mut [f64]; 2], a: &[f64], xs: [&[f64]; 2]) {
-        let [first, second] = outs;
-        let width = first.len();
-        first.fill(0.0);
-        second.fill(0.0);
-        let second = &mut second[..width];
-        for ((row, &v), &w) in a.chunks_exact(width).zip(xs[0]).zip(xs[1]) {
-            for ((f, s), r) in first.iter_mut().zip(second.iter_mut()).zip(row) {
-                *f += v * r;
-                *s += w * r;
+    pub(crate) fn multiply_transposed_pair<>(outs: &mut [&mut [f64]; 2], a: &[f64], xs: [&[f64]; 2]) {
+        by_block!(outs[0].len(), at => columns_pair_block::<f64>(outs, a, at, xs));
+    }
+}
+
+#[inline(always)]
+fn outer_block<const N: usize, const B: usize>(
+    a: &mut [f64],
+    at: usize,
+    xs: &[&[f64]; N],
+    ys: &[&[f64]; N],
+) {
+    let width = ys[0].len();
+    let block = |y: &&[f64]| -> [f64; B] { y[at..at + B].try_into().expect("B entries") };
+    let ys: [[f64; B]; N] = std::array::from_fn(|r| block(&ys[r]));
+    for (i, row) in a.chunks_exact_mut(width).enumerate() {
+        let c: [f64; N] = std::array::from_fn(|r| xs[r][i]);
+        let row: &mut [f64; B] = (&mut row[at..at + B]).try_into().expect("B entries");
+        for j in 0..B {
+            let mut sum = 0.0;
+            for r in 0..N {
+                sum += c[r] * ys[r][j];
             }
+            row[j] += sum;
         }
     }
 }
 
 vectorised! {
     /// `a += Σ_r xs[r] ys[r]ᵀ` for a square matrix.
-    pub(crate) fn add_outer<; N>(a: &mut [f64], xs: [&[f64]; N], ys: [&[f64]; N]) {
-        let width = ys[0].len();
-        for (i, row) in a.chunks_exact_mut(width).enumerate() {
-            let c: [f64; N] = std::array::from_fn(|r| xs[r][i]);
-            let ys: [&[f64]; N] = std::array::from_fn(|r| &ys[r][..width]);
-            for (j, entry) in row.iter_mut().enumerate() {
-                let mut sum = 0.0;
-                for r in 0..N {
-                    sum += c[r] * ys[r][j];
-                }
-                *entry += sum;
-            }
-        }
+    pub(crate) fn add_outer<; N>(a: &mut [f64], xs: &[&[f64]; N], ys: &[&[f64]; N]) {
+        by_block!(ys[0].len(), at => outer_block::<N>(a, at, xs, ys));
     }
 }
 

@@ -36,7 +36,16 @@ impl<'a, R: Real> SparseRow<'a, R> {
 
     /// ‖x‖², summed in `f64`.
     pub fn squared_norm(&self) -> f64 {
-        self.values.iter().map(|v| v.to_f64() * v.to_f64()).sum()
+        // Four chains of sums: one would wait for each addition.
+        let (whole, rest) = self.values.as_chunks::<4>();
+        let mut sums = [0.0; 4];
+        for chunk in whole {
+            for (sum, v) in sums.iter_mut().zip(chunk) {
+                *sum += v.to_f64() * v.to_f64();
+            }
+        }
+        let tail: f64 = rest.iter().map(|v| v.to_f64() * v.to_f64()).sum();
+        (sums[0] + sums[2]) + (sums[1] + sums[3]) + tail
     }
 
     /// x·y, summed in `f64` over the common support.

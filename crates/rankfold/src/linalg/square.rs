@@ -1,6 +1,6 @@
 //! A k×k matrix of `f64` with padded rows: the small state of every form.
 
-use crate::kernel::{self, padded};
+use crate::kernel::{self, row_width};
 use faer::Mat;
 
 /// Row-major k×k, each row padded with zeros to whole registers, so
@@ -16,7 +16,7 @@ pub struct Square {
 impl Square {
     /// The zero matrix.
     pub fn zero(k: usize) -> Self {
-        let width = padded(k);
+        let width = row_width::<f64>(k);
         Square {
             k,
             width,
@@ -92,14 +92,14 @@ impl Square {
     /// Two products with the transpose at once; all padded.
     pub(crate) fn multiply_transposed_pair(&self, outs: &mut [Vec<f64>; 2], xs: &[Vec<f64>; 2]) {
         let [first, second] = outs;
-        let outs = [&mut first[..self.width], &mut second[..self.width]];
+        let mut outs = [&mut first[..self.width], &mut second[..self.width]];
         let xs = [&xs[0][..self.k], &xs[1][..self.k]];
-        kernel::multiply_transposed_pair(outs, &self.data, xs);
+        kernel::multiply_transposed_pair(&mut outs, &self.data, xs);
     }
 
     /// `self += Σ xs[r] ys[r]ᵀ`; all padded.
     pub(crate) fn add_outer<const N: usize>(&mut self, xs: [&[f64]; N], ys: [&[f64]; N]) {
-        kernel::add_outer(&mut self.data, xs, ys.map(|y| &y[..self.width]));
+        kernel::add_outer(&mut self.data, &xs, &ys.map(|y| &y[..self.width]));
     }
 
     /// `out = self · other`.
