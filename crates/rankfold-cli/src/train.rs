@@ -130,9 +130,10 @@ pub struct TrainSimilarity {
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     precision: Precision,
 
-    /// How the model scores two rows; can be overridden later
-    #[arg(long, value_enum, default_value_t = ScoreName::Cosine)]
-    score: ScoreName,
+    /// How the model scores two rows; can be overridden later [default: cosine for loreta-psd, dot
+    /// for loreta]
+    #[arg(long, value_enum)]
+    score: Option<ScoreName>,
 
     /// Weight features by how rare they are; the model keeps the weights
     #[arg(long, value_enum, default_value_t = Weight::None)]
@@ -223,7 +224,6 @@ impl TrainSimilarity {
             .rank(self.rank)
             .init(init)
             .seed(self.seed)
-            .score(self.score.into())
             .step_limit((self.step_limit != f64::INFINITY).then_some(self.step_limit))
             .valid_fraction(self.valid_fraction)
             .threads(crate::threads(self.threads))
@@ -232,6 +232,9 @@ impl TrainSimilarity {
                 standardize: self.standardize,
                 normalize: matches!(self.normalize, Normalize::L2),
             });
+        if let Some(score) = self.score {
+            options = options.score(score.into());
+        }
         if let Some(steps) = self.steps {
             options = options.steps(steps);
         }

@@ -24,6 +24,16 @@ pub enum SimilarityLearner {
 }
 
 impl SimilarityLearner {
+    /// The better way to read its scores. Where both sides are projected alike
+    /// the cosine undoes the favour that the dot product does to long rows; where
+    /// they are not, it costs precision at the first places.
+    pub fn score(self) -> Score {
+        match self {
+            SimilarityLearner::LoretaPsd => Score::Cosine,
+            SimilarityLearner::Loreta => Score::Dot,
+        }
+    }
+
     /// Its name on the command line and in model files.
     pub fn name(self) -> &'static str {
         match self {
@@ -110,7 +120,7 @@ impl Similarity {
             step_limit: Some(Step::LIMIT),
             init: Init::Identity,
             seed: 0,
-            score: Score::Cosine,
+            score: learner.score(),
             preprocess: Steps::default(),
             valid_fraction: 0.0,
             patience: None,
@@ -163,7 +173,8 @@ impl Similarity {
         self
     }
 
-    /// How the model's scores are read. Default: the projected cosine.
+    /// How the model's scores are read. Default: the projected cosine for
+    /// `loreta-psd`, the dot product for `loreta`.
     pub fn score(mut self, score: Score) -> Self {
         self.score = score;
         self
