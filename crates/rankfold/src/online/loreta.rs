@@ -8,7 +8,7 @@
 //!
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
-use super::{Attempt, Learned, Learner, Outcome, RankOne, Step};
+use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
 use crate::form::{Factored, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result};
@@ -67,93 +67,6 @@ impl<R: Real> Loreta<R> {
     /// The form, given up by the learner.
     pub fn into_form(self) -> Factored<R> {
         self.form
-    }
-
-    /// Moves W along scale · left ⊗ right and retracts. `u` and `v` hold the
-    /// projections of the example from its scoring.
-    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
-        let form = &mut self.form;
-        let Scratch {
-            u,
-            v,
-            a,
-            b,
-            x,
-            y,
-            za,
-            zb,
-            t,
-            row,
-            ..
-        } = &mut self.scratch;
-
-        // p = scale · left; everything on the left side is linear in it.
-        form.left.gram_inverse.multiply_transposed(a, u);
-        form.right.gram_inverse.multiply_transposed(b, v);
-        form.core_inverse.multiply(x, a);
-        form.core_inverse.multiply_transposed(y, b);
-        let s_per_scale = dot(b, x);
-        if (s_per_scale * scale).abs() > limit {
-            scale = limit.copysign(scale) / s_per_scale.abs();
-        }
-        for vector in [&mut *u, &mut *a, &mut *x] {
-            vector.iter_mut().for_each(|e| *e *= scale);
-        }
-        let s = s_per_scale * scale;
-
-        let alpha = -0.5 + 0.375 * s;
-        let gamma = 1.0 - 0.5 * s;
-        let delta = 1.0 + alpha * s;
-        let g = gamma / delta;
-        let kappa = alpha * (2.0 + alpha * s);
-        let tau = 1.0 + g * s;
-
-        form.left.gram_inverse.multiply_transposed(za, y);
-        form.right.gram_inverse.multiply_transposed(zb, x);
-        let left = Side::new(
-            scale * scale * example.left.squared_norm(),
-            g,
-            tau,
-            u,
-            a,
-            y,
-            za,
-        );
-        let right = Side::new(example.right.squared_norm(), g, tau, v, b, x, zb);
-        let healthy = left.ratio > RANK_LOSS
-            && right.ratio > RANK_LOSS
-            && kappa.is_finite()
-            && form.left.stays_in_range(left.trace_gain)
-            && form.right.stays_in_range(right.trace_gain)
-            && (dot(a, a) * dot(b, b) * kappa * kappa).is_finite()
-            && (dot(x, x) * dot(y, y)).is_finite()
-            && left.inverse_is_finite(za)
-            && right.inverse_is_finite(zb);
-        if !healthy {
-            return Attempt::Refused;
-        }
-        if !(left.stays_regular(&form.left, a, za) && right.stays_regular(&form.right, b, zb)) {
-            return Attempt::Worn;
-        }
-
-        // Ã[supp p] += g p yᵀ and B̃[supp q] += g q xᵀ.
-        set_row(row, y, g * scale);
-        form.left.add_outer(example.left, row);
-        set_row(row, x, g);
-        form.right.add_outer(example.right, row);
-
-        // S += g(u wᵀ + w uᵀ) + g²‖p‖² w wᵀ and its inverse, on both sides.
-        left.update(&mut form.left, u, a, y, za, t);
-        right.update(&mut form.right, v, b, x, zb, t);
-
-        // K += κ ã b̃ᵀ and K⁻¹ −= κ/δ² x yᵀ.
-        scaled(&mut t[0], a, kappa);
-        form.core.add_outer([&t[0]], [b]);
-        scaled(&mut t[0], x, -kappa / (delta * delta));
-        form.core_inverse.add_outer([&t[0]], [y]);
-
-        form.after_update(example.left.len() + example.right.len());
-        Attempt::Moved
     }
 }
 
@@ -267,27 +180,101 @@ impl<R: Real> Learner<R> for Loreta<R> {
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        let score = self.score(example);
-        let (value, slope) = loss.at(score, target);
-        let outcome = if slope == 0.0 {
-            Outcome::Idle
-        } else {
-            let scale = -step.size * slope;
-            let mut attempt = self.retract(example, scale, step.limit);
-            if attempt == Attempt::Worn && self.form.is_stale() && self.form.refresh() {
-                self.score(example);
-                attempt = self.retract(example, scale, step.limit);
-            }
-            attempt.into()
-        };
-        Learned {
-            score,
-            loss: value,
-            outcome,
-        }
+        descend(self, example, target, loss, step)
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {
         self.form.grow(left, right)
+    }
+}
+
+impl<R: Real> Retract<R> for Loreta<R> {
+    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
+        let form = &mut self.form;
+        let Scratch {
+            u,
+            v,
+            a,
+            b,
+            x,
+            y,
+            za,
+            zb,
+            t,
+            row,
+            ..
+        } = &mut self.scratch;
+
+        // p = scale · left; everything on the left side is linear in it.
+        form.left.gram_inverse.multiply_transposed(a, u);
+        form.right.gram_inverse.multiply_transposed(b, v);
+        form.core_inverse.multiply(x, a);
+        form.core_inverse.multiply_transposed(y, b);
+        let s_per_scale = dot(b, x);
+        if (s_per_scale * scale).abs() > limit {
+            scale = limit.copysign(scale) / s_per_scale.abs();
+        }
+        for vector in [&mut *u, &mut *a, &mut *x] {
+            vector.iter_mut().for_each(|e| *e *= scale);
+        }
+        let s = s_per_scale * scale;
+
+        let alpha = -0.5 + 0.375 * s;
+        let gamma = 1.0 - 0.5 * s;
+        let delta = 1.0 + alpha * s;
+        let g = gamma / delta;
+        let kappa = alpha * (2.0 + alpha * s);
+        let tau = 1.0 + g * s;
+
+        form.left.gram_inverse.multiply_transposed(za, y);
+        form.right.gram_inverse.multiply_transposed(zb, x);
+        let left = Side::new(
+            scale * scale * example.left.squared_norm(),
+            g,
+            tau,
+            u,
+            a,
+            y,
+            za,
+        );
+        let right = Side::new(example.right.squared_norm(), g, tau, v, b, x, zb);
+        let healthy = left.ratio > RANK_LOSS
+            && right.ratio > RANK_LOSS
+            && kappa.is_finite()
+            && form.left.stays_in_range(left.trace_gain)
+            && form.right.stays_in_range(right.trace_gain)
+            && (dot(a, a) * dot(b, b) * kappa * kappa).is_finite()
+            && (dot(x, x) * dot(y, y)).is_finite()
+            && left.inverse_is_finite(za)
+            && right.inverse_is_finite(zb);
+        if !healthy {
+            return Attempt::Refused;
+        }
+        if !(left.stays_regular(&form.left, a, za) && right.stays_regular(&form.right, b, zb)) {
+            return Attempt::Worn;
+        }
+
+        // Ã[supp p] += g p yᵀ and B̃[supp q] += g q xᵀ.
+        set_row(row, y, g * scale);
+        form.left.add_outer(example.left, row);
+        set_row(row, x, g);
+        form.right.add_outer(example.right, row);
+
+        // S += g(u wᵀ + w uᵀ) + g²‖p‖² w wᵀ and its inverse, on both sides.
+        left.update(&mut form.left, u, a, y, za, t);
+        right.update(&mut form.right, v, b, x, zb, t);
+
+        // K += κ ã b̃ᵀ and K⁻¹ −= κ/δ² x yᵀ.
+        scaled(&mut t[0], a, kappa);
+        form.core.add_outer([&t[0]], [b]);
+        scaled(&mut t[0], x, -kappa / (delta * delta));
+        form.core_inverse.add_outer([&t[0]], [y]);
+
+        form.after_update(example.left.len() + example.right.len());
+        Attempt::Moved
+    }
+
+    fn renew(&mut self) -> bool {
+        self.form.is_stale() && self.form.refresh()
     }
 }

@@ -9,7 +9,7 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 5.
 
 use super::loreta::{RANK_LOSS, set_row};
-use super::{Attempt, Learned, Learner, Outcome, RankOne, Step};
+use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
 use crate::form::Psd;
 use crate::kernel::{dot, padded};
 use crate::linalg::solve_tiny;
@@ -113,9 +113,29 @@ impl<R: Real> LoretaPsd<R> {
     pub fn into_form(self) -> Psd<R> {
         self.form
     }
+}
 
-    /// Moves W along scale · Sym(left ⊗ right) and retracts. `u` holds the
-    /// projections of the example from its scoring.
+impl<R: Real> Learner<R> for LoretaPsd<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        let Scratch { u, kv, .. } = &mut self.scratch;
+        self.form.factor.expect(example.left);
+        self.form.factor.expect(example.right);
+        self.form.factor.project(&mut u[0], example.left);
+        self.form.factor.project(&mut u[1], example.right);
+        self.form.core.multiply_transposed(kv, &u[1]);
+        dot(&u[0], kv)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        descend(self, example, target, loss, step)
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.form.grow(left.max(right))
+    }
+}
+
+impl<R: Real> Retract<R> for LoretaPsd<R> {
     fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
         let form = &mut self.form;
         let Scratch {
@@ -220,41 +240,8 @@ impl<R: Real> LoretaPsd<R> {
         form.after_update(example.left.len() + example.right.len());
         Attempt::Moved
     }
-}
 
-impl<R: Real> Learner<R> for LoretaPsd<R> {
-    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
-        let Scratch { u, kv, .. } = &mut self.scratch;
-        self.form.factor.expect(example.left);
-        self.form.factor.expect(example.right);
-        self.form.factor.project(&mut u[0], example.left);
-        self.form.factor.project(&mut u[1], example.right);
-        self.form.core.multiply_transposed(kv, &u[1]);
-        dot(&u[0], kv)
-    }
-
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        let score = self.score(example);
-        let (value, slope) = loss.at(score, target);
-        let outcome = if slope == 0.0 {
-            Outcome::Idle
-        } else {
-            let scale = -step.size * slope;
-            let mut attempt = self.retract(example, scale, step.limit);
-            if attempt == Attempt::Worn && self.form.is_stale() && self.form.refresh() {
-                self.score(example);
-                attempt = self.retract(example, scale, step.limit);
-            }
-            attempt.into()
-        };
-        Learned {
-            score,
-            loss: value,
-            outcome,
-        }
-    }
-
-    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
-        self.form.grow(left.max(right))
+    fn renew(&mut self) -> bool {
+        self.form.is_stale() && self.form.refresh()
     }
 }

@@ -102,6 +102,45 @@ pub trait Learner<R: Real>: Send {
     fn grow(&mut self, left: usize, right: usize) -> Result<()>;
 }
 
+/// A learner that steps along the gradient and retracts to its manifold.
+trait Retract<R: Real>: Learner<R> {
+    /// Moves W along scale · left ⊗ right and retracts; the projections of the
+    /// example are those of its scoring just before.
+    fn retract(&mut self, example: RankOne<'_, R>, scale: f64, limit: f64) -> Attempt;
+
+    /// Chooses a new gauge, if that may help where a step failed.
+    fn renew(&mut self) -> bool;
+}
+
+/// One step of gradient descent on the loss of an example.
+#[inline]
+fn descend<R: Real>(
+    learner: &mut impl Retract<R>,
+    example: RankOne<'_, R>,
+    target: f64,
+    loss: Loss,
+    step: Step,
+) -> Learned {
+    let score = learner.score(example);
+    let (value, slope) = loss.at(score, target);
+    let outcome = if slope == 0.0 {
+        Outcome::Idle
+    } else {
+        let scale = -step.size * slope;
+        let mut attempt = learner.retract(example, scale, step.limit);
+        if attempt == Attempt::Worn && learner.renew() {
+            learner.score(example);
+            attempt = learner.retract(example, scale, step.limit);
+        }
+        attempt.into()
+    };
+    Learned {
+        score,
+        loss: value,
+        outcome,
+    }
+}
+
 /// Any of the learners: a closed set, each on the form it needs.
 #[derive(Debug, Clone)]
 pub enum AnyLearner<R> {

@@ -29,6 +29,15 @@ impl ListedTriplets {
         false
     }
 
+    /// The part of the list from a place on; all of it where that is empty.
+    pub fn after(&self, place: usize) -> Self {
+        let later = self.list.get(place..).filter(|rest| !rest.is_empty());
+        ListedTriplets {
+            list: later.unwrap_or(&self.list).to_vec(),
+            next: 0,
+        }
+    }
+
     #[inline]
     pub(super) fn draw(&mut self) -> Triplet {
         let triplet = self.list[self.next];

@@ -1,12 +1,15 @@
 //! What users call: a task turns data into examples, and picks the loss, the
 //! learner and the metrics.
 
+mod checkpoint;
 mod evaluation;
 mod informative;
+mod inputs;
 mod session;
 mod similarity;
 mod step_size;
 
+pub use checkpoint::Checkpoint;
 pub use evaluation::{Evaluate, Evaluation};
-pub use session::{Checkpoint, CurvePoint, Event, Session, Stopped};
-pub use similarity::{Init, Similarity, SimilarityLearner, Validation, evaluate};
+pub use session::{CurvePoint, Event, Session, Stopped};
+pub use similarity::{Init, Similarity, SimilarityLearner, evaluate};

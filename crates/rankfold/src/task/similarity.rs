@@ -343,16 +343,6 @@ pub(super) fn classes(labels: &Labels, name: impl Fn(usize) -> String) -> Result
         .collect()
 }
 
-/// Held-out rows with their classes.
-#[derive(Debug, Clone)]
-pub struct Validation<R> {
-    /// Rows as the model sees them; `None` when they are training rows held out.
-    pub(super) rows: Option<Rows<R>>,
-    pub(super) members: Vec<u32>,
-    /// The class of each member.
-    pub(super) classes: Vec<u32>,
-}
-
 /// Measures a form on rows: every member is a query against all others.
 /// `None` when `progress` said to stop.
 pub fn evaluate<R: Real>(

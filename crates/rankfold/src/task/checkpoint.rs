@@ -1,0 +1,155 @@
+//! Checkpoints: a model file with the state of its training beside it.
+
+use super::similarity::Similarity;
+use crate::form::{Form, Upkeep};
+use crate::model::file::{Tensor, TensorFile, Tensors};
+use crate::model::{Counters, Model, Precise, forms};
+use crate::sample::Position;
+use crate::{Error, Real, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The tensor that holds the state, as JSON.
+const TRAINING: &str = "state.training";
+
+/// The names of the best form's tensors start with this.
+const BEST: &str = "state.best.";
+
+/// The best model so far, by validation.
+#[derive(Debug, Clone)]
+pub(super) struct Best<R> {
+    pub form: Form<R>,
+    pub counters: Counters,
+    pub map: f64,
+}
+
+/// What a checkpoint keeps beside the model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct State {
+    pub options: Similarity,
+    pub fingerprint: u64,
+    pub position: Position,
+    pub window: Window,
+    pub without_gain: u32,
+    pub seconds: f64,
+    pub best: Option<BestState>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct BestState {
+    pub counters: Counters,
+    pub map: f64,
+    pub upkeep: Upkeep,
+}
+
+/// Losses since the last point of the curve.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Window {
+    pub loss: f64,
+    pub steps: u64,
+}
+
+/// A training run read back from a file.
+#[derive(Debug, Clone)]
+pub struct Checkpoint {
+    /// The model as it was when the checkpoint was written.
+    pub model: Model,
+    pub(super) state: State,
+    pub(super) best: Option<Precise>,
+}
+
+impl Checkpoint {
+    /// Reads a checkpoint. A finished model is not one.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|e| Error::reading(path, &e))?;
+        let file = TensorFile::parse(path, &bytes)?;
+        let model = Model::from_file(&file)?;
+        if !file.has(TRAINING) {
+            return Err(file.error("a finished model, not a checkpoint: it cannot be resumed"));
+        }
+        let state: State = serde_json::from_slice(&file.u8s(TRAINING)?)
+            .map_err(|e| file.error(format!("the training state is damaged: {e}")))?;
+        let best = match (&state.best, &model.form) {
+            (None, _) => None,
+            (Some(kept), Precise::F32(form)) => Some(Precise::F32(read_best(&file, form, kept)?)),
+            (Some(kept), Precise::F64(form)) => Some(Precise::F64(read_best(&file, form, kept)?)),
+        };
+        Ok(Checkpoint { model, state, best })
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &Similarity {
+        &self.state.options
+    }
+
+    /// Seconds of training up to it, as the caller counted them.
+    pub fn seconds(&self) -> f64 {
+        self.state.seconds
+    }
+}
+
+/// The best form so far, stored like the form at work.
+fn read_best<R: Real>(file: &TensorFile<'_>, like: &Form<R>, kept: &BestState) -> Result<Form<R>> {
+    let view = like.view();
+    let upkeep = kept.upkeep.clone();
+    forms::read(file, view.name(), view.rank(), upkeep, BEST)
+}
+
+/// What goes into the file beside the model.
+pub(super) fn tensors<'a, R: Real>(
+    state: &State,
+    best: Option<&'a Best<R>>,
+) -> Result<Tensors<'a>> {
+    let json = serde_json::to_vec(state)
+        .map_err(|e| Error::failure(format!("cannot describe the training state: {e}")))?;
+    let mut out = vec![(TRAINING.to_owned(), Tensor::u8s(json))];
+    if let Some(best) = best {
+        out.extend(forms::tensors(best.form.view(), BEST));
+    }
+    Ok(out)
+}
+
+impl Checkpoint {
+    /// Whether this run is the one that was interrupted.
+    pub(super) fn check(
+        &self,
+        options: &Similarity,
+        fingerprint: u64,
+        columns: usize,
+    ) -> Result<()> {
+        let old = &self.state.options;
+        let mut wanted = old.clone();
+        // What may differ without changing what was learned so far.
+        wanted.steps = options.steps;
+        wanted.epochs = options.epochs;
+        wanted.patience = options.patience;
+        wanted.curve_every = options.curve_every;
+        wanted.threads = options.threads;
+        if options.step_size.is_none() || options.step_size == Some(self.model.card.step_size) {
+            wanted.step_size = options.step_size;
+        }
+        if &wanted != options {
+            let (mine, theirs) = (json(options), json(&wanted));
+            let differing = mine
+                .iter()
+                .find(|(key, value)| theirs.get(*key) != Some(value));
+            let (key, value) = differing.expect("the options differ");
+            return Err(Error::input(format!(
+                "the checkpoint was made with {key} = {}, this run asks for {value}",
+                theirs.get(key).unwrap_or(&serde_json::Value::Null)
+            )));
+        }
+        if fingerprint != self.state.fingerprint || columns != self.model.columns() {
+            return Err(Error::input("the checkpoint was made with other data"));
+        }
+        Ok(())
+    }
+}
+
+fn json(options: &Similarity) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(options) {
+        Ok(serde_json::Value::Object(map)) => map,
+        _ => unreachable!("options are an object"),
+    }
+}
