@@ -73,6 +73,7 @@ impl Eval {
             "control": { "name": "cosine", "metrics": numbers(&found.control) },
             "rows": found.rows,
             "skipped": found.skipped,
+            "unknown_entries": found.unknown_entries,
             "seconds": seconds,
         });
         let mut text = format!("{:<16} {:>9} {:>9}\n", "", "model", "cosine");

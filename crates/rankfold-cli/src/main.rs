@@ -8,6 +8,7 @@ mod eval;
 mod info;
 mod interrupt;
 mod output;
+mod paths;
 mod split;
 mod train;
 mod vectorize;
@@ -28,9 +29,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many threads to use when the user does not say.
+/// How many threads to use: all cores when the user does not say, or says 0.
 fn threads(asked: Option<usize>) -> usize {
-    asked
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
-        .max(1)
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    asked.filter(|&n| n > 0).unwrap_or_else(all)
 }

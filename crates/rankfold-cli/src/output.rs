@@ -112,7 +112,13 @@ impl Output {
 pub fn usage(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if json && error.use_stderr() {
-        let text = error.render().to_string();
+        let text = match error.kind() {
+            // Its own text is the help of the command.
+            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                "a command or task is missing: see --help".to_owned()
+            }
+            _ => error.render().to_string(),
+        };
         let message = text.split("\n\n").next().unwrap_or("").trim();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         tell(&json_error(message, None, None));

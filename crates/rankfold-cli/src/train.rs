@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::curve::Curve;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::paths;
 
 /// Learn a model from data
 #[derive(Args)]
@@ -258,13 +259,21 @@ impl TrainSimilarity {
         if self.patience.is_some() && self.valid.is_none() && self.valid_fraction == 0.0 {
             return Err(Error::input("--patience needs --valid or --valid-fraction"));
         }
-        for path in [
-            Some(&self.output),
-            self.curve.as_ref(),
-            self.checkpoint.as_ref(),
-        ] {
-            path.map_or(Ok(()), |path| folder_exists(path))?;
+        if self.checkpoint_every == Some(0) {
+            return Err(Error::input("--checkpoint-every must be at least 1 step"));
         }
+        paths::check(
+            &[
+                Some(&self.output),
+                self.curve.as_deref(),
+                self.checkpoint.as_deref(),
+            ],
+            &[
+                Some(&self.data),
+                self.triplets.as_deref(),
+                self.valid.as_deref(),
+            ],
+        )?;
         let options = self.options();
         options.check()?;
         let data = read_labelled::<R>(&self.data)?;
@@ -306,8 +315,7 @@ impl TrainSimilarity {
         let seconds = || earlier + start.elapsed().as_secs_f64();
         let every = self
             .checkpoint_every
-            .unwrap_or(session.total_steps().div_ceil(20))
-            .max(1);
+            .unwrap_or(session.total_steps().div_ceil(20).max(1));
         let interrupt = Interrupt::watch();
         let bar = output.bar(session.total_steps());
         let stopped = loop {
@@ -317,7 +325,7 @@ impl TrainSimilarity {
                 break None;
             }
             let to_checkpoint = every - done % every;
-            match session.advance(STRIDE.min(to_checkpoint))? {
+            match session.advance_while(STRIDE.min(to_checkpoint), &|| !interrupt.requested())? {
                 Event::Progress => {}
                 Event::Measured(point) => {
                     let mut line = format!(
@@ -385,14 +393,26 @@ impl TrainSimilarity {
             "metrics": metrics,
         });
         let mut text = format!(
-            "{learner} of rank {}: {} steps, {} updates, {} refused, step size {step_size}, {seconds:.1} s",
-            self.rank, counters.steps, counters.updates, counters.refused
+            "{}{learner} of rank {}: {} steps, {} updates, {} refused, step size {step_size}, {seconds:.1} s",
+            if stopped == "interrupted" {
+                "interrupted: "
+            } else {
+                ""
+            },
+            self.rank,
+            counters.steps,
+            counters.updates,
+            counters.refused
         );
         for (name, value) in &metrics {
             text += &format!("\nvalidation {name}: {value:.4}");
         }
         text += &format!("\n{}", written.display());
-        output.result(&report, &text)?;
+        if written == Path::new("-") {
+            output.result_beside_data(&report, &text);
+        } else {
+            output.result(&report, &text)?;
+        }
         match stopped {
             "interrupted" => std::process::exit(130),
             _ => Ok(()),
@@ -427,16 +447,6 @@ fn beside(model: &Path) -> PathBuf {
     let mut name = model.as_os_str().to_owned();
     name.push(".checkpoint");
     PathBuf::from(name)
-}
-
-/// An output that cannot be written should be known before the work, not after.
-fn folder_exists(path: &Path) -> Result<()> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            Err(Error::input("cannot write: its folder does not exist").in_file(path))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn read_triplets<R: Real>(path: &Path, data: &Labelled<R>) -> Result<Vec<Triplet>> {

@@ -12,6 +12,7 @@ use rankfold::data::text::{
 use serde_json::json;
 
 use crate::output::Output;
+use crate::paths;
 
 /// Turn texts into sparse rows, weighted by tf-idf
 ///
@@ -99,6 +100,10 @@ enum Tf {
 impl Vectorize {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
+        paths::check(
+            &[Some(&self.output), self.fit.as_deref()],
+            &[Some(&self.input), self.vocabulary.as_deref()],
+        )?;
         let documents = Documents {
             path: self.input,
             text: self.text,

@@ -27,13 +27,23 @@ impl<R: Real> Aligned<R> {
         }
     }
 
-    /// Grows with zeros to `len` numbers; never shrinks.
-    pub fn grow(&mut self, len: usize) {
-        self.len = self.len.max(len);
-        let lines = (self.len * size_of::<R>()).div_ceil(LINE);
+    /// Grows with zeros to `len` numbers; never shrinks. False, and as it was,
+    /// when there is no memory for it.
+    #[must_use]
+    pub fn grow(&mut self, len: usize) -> bool {
+        let len = self.len.max(len);
+        let lines = (len * size_of::<R>()).div_ceil(LINE);
         // No doubling: growth is announced, and memory is counted.
-        self.lines.reserve_exact(lines - self.lines.len());
+        if self
+            .lines
+            .try_reserve_exact(lines - self.lines.len())
+            .is_err()
+        {
+            return false;
+        }
         self.lines.resize(lines, Line([0; LINE]));
+        self.len = len;
+        true
     }
 
     /// Bytes held.
@@ -73,12 +83,12 @@ mod tests {
         let mut buffer = Aligned::<f32>::new();
         assert_eq!(buffer.len(), 0);
         for len in [3, 16, 17, 5, 100] {
-            buffer.grow(len);
+            assert!(buffer.grow(len));
             assert_eq!(buffer.as_ptr() as usize % LINE, 0);
             assert!(buffer.len() >= len && buffer[len - 1] == 0.0);
         }
         buffer[99] = 7.0;
-        buffer.grow(1000);
+        assert!(buffer.grow(1000));
         assert_eq!((buffer.len(), buffer[99], buffer[999]), (1000, 7.0, 0.0));
         assert_eq!(buffer.clone(), buffer);
     }

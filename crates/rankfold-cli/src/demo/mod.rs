@@ -5,7 +5,7 @@ mod features;
 mod report;
 mod search;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -51,6 +51,7 @@ const STEPS: u64 = 100_000;
 impl Demo {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
+        crate::paths::check(&[self.report.as_deref()], &[])?;
         let threads = crate::threads(self.threads);
         let (train, test) = data::digits();
         let basis = features::Basis::new(&train);
@@ -190,6 +191,10 @@ impl Demo {
             Some(path) => format!("report: {}", path.display()),
             None => "for pictures: rankfold demo --report report.html".to_owned(),
         };
+        if self.report.as_deref() == Some(Path::new("-")) {
+            output.result_beside_data(&json, &text);
+            return Ok(());
+        }
         output.result(&json, &text)
     }
 }

@@ -272,7 +272,7 @@ fn runs_with_checkpoints_kills_and_other_threads_give_the_same_bytes() {
 #[test]
 fn ctrl_c_loses_nothing() {
     let place = place_with_data();
-    let arguments = [&RUN[..], &["--steps", "200000"]].concat();
+    let arguments = [&RUN[..], &["--steps", "400000", "--curve-every", "1000"]].concat();
     let said = place.run(&[&arguments[..], &["-o", "plain"]].concat());
     assert_eq!(said.code, 0);
     // Checkpoints so rare that only the interrupt can write one.
@@ -282,6 +282,8 @@ fn ctrl_c_loses_nothing() {
             "-o",
             "m",
             "--json",
+            "--curve",
+            "c.jsonl",
             "--checkpoint-every",
             "1000000",
             "--checkpoint",
@@ -296,16 +298,17 @@ fn ctrl_c_loses_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    std::thread::sleep(Duration::from_millis(300));
+    // Once the curve has a point, training is under way.
+    let started = std::time::Instant::now();
+    while std::fs::read(place.path("c.jsonl")).map_or(true, |curve| curve.is_empty()) {
+        assert!(started.elapsed() < Duration::from_secs(60), "no curve");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let signalled = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
     assert!(signalled.expect("kill runs").success());
     let out = child.wait_with_output().expect("it ends");
-    if out.status.code() == Some(0) {
-        println!("the run was over before the signal came");
-        return;
-    }
     assert_eq!(out.status.code(), Some(130));
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert_eq!(
@@ -595,4 +598,129 @@ fn rank_one_and_full_rank_both_train() {
             }
         }
     }
+}
+
+#[test]
+fn cells_missing_in_later_files_only_get_the_training_mean() {
+    let place = Place::new();
+    let mut table = String::from("label,a,b\n");
+    for i in 0..40 {
+        table += &format!("c{},{},{}\n", i % 2, 10 * (i % 2) + i % 3, 5 + i % 4);
+    }
+    place.write("train.csv", &table);
+    let said = place.run(&[
+        "train",
+        "similarity",
+        "train.csv",
+        "-o",
+        "m",
+        "--rank",
+        "2",
+        "--standardize",
+        "--steps",
+        "2000",
+        "--json",
+    ]);
+    assert_eq!(said.json()["steps"], 2000);
+    // The mean of b over the training rows is 6.5.
+    let (mut empty, mut filled) = (String::from("label,a,b\n"), String::from("label,a,b\n"));
+    for i in 0..12 {
+        let start = format!("c{},{}", i % 2, 10 * (i % 2) + i % 3);
+        empty += &format!("{start},\n");
+        filled += &format!("{start},6.5\n");
+    }
+    place.write("empty.csv", &empty);
+    place.write("filled.csv", &filled);
+    let eval = |file: &str| place.run(&["eval", "m", file, "--json"]).json();
+    assert_eq!(eval("empty.csv"), eval("filled.csv"));
+}
+
+#[test]
+fn validation_without_a_pair_is_refused() {
+    let place = place_with_data();
+    place.write("v.svm", "0 1:1\n1 2:1\n2 3:1\n");
+    place
+        .run(&[
+            "train",
+            "similarity",
+            "train.svm",
+            "-o",
+            "m",
+            "--valid",
+            "v.svm",
+        ])
+        .refused("train.svm: validation needs two rows of the same class at least, found none");
+    for (option, value) in [("--patience", "0"), ("--curve-every", "0")] {
+        let said = place.run(&[
+            "train",
+            "similarity",
+            "train.svm",
+            "-o",
+            "m",
+            "--valid-fraction",
+            "0.5",
+            option,
+            value,
+        ]);
+        assert_eq!(said.code, 2, "{option}");
+    }
+    assert!(!place.path("m").exists());
+}
+
+#[test]
+fn no_command_replaces_what_it_reads() {
+    let place = place_with_data();
+    let before = place.read("train.svm");
+    let refused = |arguments: &[&str], message: &str| {
+        place.run(arguments).refused(message);
+        assert_eq!(place.read("train.svm"), before);
+    };
+    let train = ["train", "similarity", "train.svm", "-o"];
+    refused(
+        &[&train[..], &["./train.svm"]].concat(),
+        "./train.svm: cannot write: this file is read by the same command",
+    );
+    for option in ["--curve", "--checkpoint"] {
+        let message = "train.svm: cannot write: this file is read by the same command";
+        refused(&[&train[..], &["m", option, "train.svm"]].concat(), message);
+    }
+    refused(
+        &[&train[..], &["m", "--checkpoint", "m"]].concat(),
+        "m: cannot write: two outputs have this name",
+    );
+    refused(
+        &[&train[..], &["."]].concat(),
+        ".: cannot write: this is a directory",
+    );
+    place.write("x.train.svm", &before);
+    place
+        .run(&["split", "x.train.svm", "-o", "x"])
+        .refused("x.train.svm: cannot write: this file is the one that is split");
+    place.write("d.jsonl", "{\"text\":\"a b\",\"label\":\"x\"}\n");
+    place
+        .run(&["vectorize", "d.jsonl", "-o", "d.jsonl", "--fit", "v.json"])
+        .refused("d.jsonl: cannot write: this file is read by the same command");
+}
+
+#[test]
+fn triplets_that_change_nothing_are_no_updates() {
+    let place = Place::new();
+    place.write("d.svm", "0 1:1\n0 1:1\n1 1:1\n1 1:1\n");
+    let said = place.run(&[
+        "train",
+        "similarity",
+        "d.svm",
+        "-o",
+        "m",
+        "--rank",
+        "1",
+        "--steps",
+        "200",
+        "--json",
+    ]);
+    let trained = said.json();
+    assert_eq!(
+        (&trained["steps"], &trained["updates"]),
+        (&200.into(), &0.into())
+    );
 }

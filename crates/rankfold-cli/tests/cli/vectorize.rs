@@ -144,7 +144,7 @@ fn bad_input_changes_nothing() {
         "--vocabulary",
         "words.json",
     ]);
-    assert_eq!(said.code, 1);
+    said.refused("x/o: cannot write: its folder does not exist");
     place
         .run(&["vectorize", "n.jsonl", "-o", "-", "--fit", "-"])
         .refused("-: the vocabulary and the rows cannot go to the same file");

@@ -98,6 +98,18 @@ pub fn split(
         path.push(format!(".{name}.{ending}"));
         PathBuf::from(path)
     };
+    let same = |place: &PathBuf| {
+        place
+            .canonicalize()
+            .is_ok_and(|p| data.canonicalize().is_ok_and(|d| d == p))
+    };
+    if let Some(place) = [path("train"), path("test")]
+        .iter()
+        .find(|place| same(place))
+    {
+        let message = "cannot write: this file is the one that is split";
+        return Err(Error::input(message).in_file(place));
+    }
     let mut train = Output::create(path("train"))?;
     let mut test = Output::create(path("test"))?;
     let mut rows = rows()?;

@@ -63,7 +63,7 @@ impl Triplets {
                 );
                 return Err(self.lines.error(message));
             };
-            let names = names.map(str::to_owned);
+            let names = names.map(|name| name.trim().to_owned());
             let line = self.lines.number();
             return Ok(Some(NamedTriplet { names, line }));
         }

@@ -124,7 +124,7 @@ impl<R: Real> Factored<R> {
         let Some(gauge) = gauge else {
             return false;
         };
-        if gauge.singular_values.last().is_none_or(|&s| s <= 0.0) {
+        if !Tall::<R>::holds(&gauge.singular_values) {
             return false;
         }
         let k = self.rank();
@@ -146,14 +146,7 @@ impl<R: Real> Factored<R> {
     pub(crate) fn after_update(&mut self, rows: usize) {
         let height = self.left.rows() + self.right.rows();
         let rank = self.rank();
-        let now = Health {
-            condition: if self.upkeep.looks_next() {
-                self.condition()
-            } else {
-                self.left.condition().max(self.right.condition())
-            },
-            size: self.size(),
-        };
+        let now = self.health();
         match self.upkeep.after_update::<R>(rows, height, rank, now) {
             Due::Nothing => {}
             Due::Polish => self.polish(),
@@ -194,9 +187,11 @@ impl<R: Real> Factored<R> {
         (self.left.gram.trace() * self.right.gram.trace()).sqrt()
     }
 
+    /// At least cond(W) / k³: what the condition of W may be at most, as far as
+    /// traces and norms can tell.
     fn condition(&self) -> f64 {
         let core = self.core.norm() * self.core_inverse.norm() / self.rank() as f64;
-        self.left.condition().max(self.right.condition()).max(core)
+        (self.left.condition() * self.right.condition()).sqrt() * core
     }
 }
 

@@ -14,6 +14,7 @@ mod upkeep;
 pub use factored::Factored;
 pub use psd::Psd;
 pub use tall::Tall;
+pub(crate) use tall::{stays_regular, trace_condition};
 pub(crate) use upkeep::Upkeep;
 
 use crate::kernel::padded;

@@ -1,6 +1,7 @@
 //! W = Ỹ K Ỹᵀ with K positive definite: one tall factor and a small core.
 
 use super::factored::dense;
+use super::tall::trace_condition;
 use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
 use crate::kernel::{dot, padded};
@@ -109,7 +110,7 @@ impl<R: Real> Psd<R> {
         let Some(gauge) = gauge else {
             return false;
         };
-        if gauge.singular_values.last().is_none_or(|&s| s <= 0.0) {
+        if !Tall::<R>::holds(&gauge.singular_values) {
             return false;
         }
         let k = self.rank();
@@ -167,9 +168,8 @@ impl<R: Real> Psd<R> {
     }
 
     fn condition(&self) -> f64 {
-        let k = self.rank() as f64;
-        let core = self.core.trace() * self.core_inverse.trace() / (k * k);
-        self.factor.condition().max(core)
+        let core = trace_condition(&self.core, &self.core_inverse, [0.0, 0.0]);
+        self.factor.condition() * core
     }
 
     /// Grows to at least this number of rows; W gains zero rows and columns.

@@ -5,10 +5,6 @@ use crate::kernel::{gather, padded, prefetch_rows, row_width, scatter};
 use crate::linalg::{Square, cholesky_upper};
 use crate::{Real, Result, SparseRow, memory};
 
-/// The condition of a Gram matrix beyond which its smallest eigenvalue drowns
-/// in rounding.
-const SINGULAR: f64 = 1e12;
-
 /// An n×k matrix Ã stored by rows, with S = ÃᵀÃ and S⁻¹ kept up to date by the
 /// learners that change it. Rows are padded to whole registers.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +94,9 @@ impl<R: Real> Tall<R> {
             let bytes = more as u128 * self.width as u128 * size_of::<R>() as u128;
             let what = format!("a factor of {rows} rows and rank {}", self.k);
             memory::require(bytes, &what)?;
-            self.data.grow(rows * self.width);
+            if !self.data.grow(rows * self.width) {
+                return Err(crate::Error::failure(format!("no memory for {what}")));
+            }
         }
         Ok(())
     }
@@ -197,23 +195,45 @@ impl<R: Real> Tall<R> {
     /// trace of S, the squared norm of all entries, grew by this much.
     pub(crate) fn stays_in_range(&self, trace_gain: f64) -> bool {
         let norm = (self.gram.trace() + trace_gain).sqrt();
-        // Beside the largest column, columns down to √SINGULAR times smaller
-        // must keep their digits.
-        norm > R::TINY / R::EPSILON * SINGULAR.sqrt() && norm < R::MAX / 2.0
+        // Beside the largest column, much smaller ones must keep their digits.
+        norm > R::TINY / R::EPSILON * 1e6 && norm < R::MAX / 2.0
     }
 
-    /// Whether S could still be told from a singular matrix if the traces of S
-    /// and S⁻¹ grew by this much.
-    pub(crate) fn stays_regular(&self, trace_gain: f64, inverse_trace_gain: f64) -> bool {
-        let k = self.k as f64;
-        let trace = self.gram.trace() + trace_gain;
-        let inverse = self.gram_inverse.trace() + inverse_trace_gain;
-        trace > 0.0 && inverse > 0.0 && trace * inverse / (k * k) < SINGULAR
+    /// The condition estimate if the traces of S and S⁻¹ grew by this much.
+    pub(crate) fn condition_after(&self, trace_gain: f64, inverse_trace_gain: f64) -> f64 {
+        let gains = [trace_gain, inverse_trace_gain];
+        trace_condition(&self.gram, &self.gram_inverse, gains)
+    }
+
+    /// Whether a factor with columns of these squared norms keeps its digits.
+    pub(crate) fn holds(squared_norms: &[f64]) -> bool {
+        let inside = |s: &f64| s.sqrt() > R::TINY / R::EPSILON && s.sqrt() < R::MAX / 2.0;
+        squared_norms.iter().all(inside)
     }
 
     /// tr S · tr S⁻¹ / k²: between cond(S)/k² and cond(S), for the price of two traces.
     pub(crate) fn condition(&self) -> f64 {
-        let k = self.k as f64;
-        self.gram.trace() * self.gram_inverse.trace() / (k * k)
+        trace_condition(&self.gram, &self.gram_inverse, [0.0, 0.0])
     }
+}
+
+/// tr M · tr M⁻¹ / k² of a positive definite matrix after its traces grew by
+/// this much; infinite where they would no longer be those of one.
+pub(crate) fn trace_condition(m: &Square, inverse: &Square, gains: [f64; 2]) -> f64 {
+    let k = m.size() as f64;
+    let (trace, inverse) = (m.trace() + gains[0], inverse.trace() + gains[1]);
+    if trace > 0.0 && inverse > 0.0 {
+        trace / k * (inverse / k)
+    } else {
+        f64::INFINITY
+    }
+}
+
+/// Whether small matrices of these condition estimates can still be told from
+/// singular ones, and a refresh can make good ones of them again. A step drives
+/// the condition of S towards the square of that of W, and K the other way, so
+/// that together they may look worse than W is.
+pub(crate) fn stays_regular(grams: &[f64], core: f64) -> bool {
+    let product: f64 = grams.iter().product();
+    grams.iter().all(|&c| c < 1e14) && product.powf(1.0 / grams.len() as f64) * core < 1e22
 }

@@ -9,9 +9,6 @@ fn polish_every(rank: usize) -> u64 {
     (4 * rank as u64).max(32)
 }
 
-/// Updates between two looks at the condition of a core that costs k² to see.
-const LOOK_EVERY: u64 = 8;
-
 /// Updates between two refreshes when nothing else asks for one.
 const REFRESH_EVERY: u64 = 10_000;
 
@@ -44,7 +41,7 @@ pub(crate) struct Upkeep {
 /// What tells how well the numbers of a form serve it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Health {
-    /// The worst condition estimate of its small matrices.
+    /// What the condition of W may be at most, from its small matrices.
     pub condition: f64,
     /// The squared norm of its tall factors.
     pub size: f64,
@@ -66,11 +63,6 @@ impl Upkeep {
             fresh,
             refreshes: 0,
         }
-    }
-
-    /// Whether the next update wants to know the condition of the core too.
-    pub fn looks_next(&self) -> bool {
-        (self.updates + 1).is_multiple_of(LOOK_EVERY)
     }
 
     /// Counts an update that changed `rows` rows of a form of this rank and

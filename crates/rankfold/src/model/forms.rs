@@ -34,6 +34,21 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
     out
 }
 
+/// Whether all small state is finite; that of the tall factors follows from
+/// their Gram matrices.
+pub(crate) fn is_finite<R: Real>(form: FormRef<'_, R>) -> bool {
+    let (left, right) = form.sides();
+    let (core, inverse) = match form {
+        FormRef::Factored(form) => (&form.core, &form.core_inverse),
+        FormRef::Psd(form) => (&form.core, &form.core_inverse),
+    };
+    let talls = [left, right];
+    let grams = talls
+        .iter()
+        .flat_map(|tall| [&tall.gram, &tall.gram_inverse]);
+    grams.chain([core, inverse]).all(|m| m.norm().is_finite())
+}
+
 /// The counters of a form.
 pub(crate) fn upkeep<R>(form: FormRef<'_, R>) -> Upkeep {
     match form {

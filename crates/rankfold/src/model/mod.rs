@@ -5,6 +5,7 @@ pub(crate) mod file;
 pub(crate) mod forms;
 mod preprocess;
 
+pub(crate) use preprocess::normalise;
 pub use preprocess::{Preprocess, Steps};
 
 use crate::data::Features;
@@ -210,7 +211,7 @@ impl Model {
             .iter()
             .map(|row| row.indices.partition_point(|&j| (j as usize) < columns))
             .sum::<usize>();
-        let plain = self.preprocess.is_identity();
+        let plain = self.preprocess.passes(&rows);
         Ok(Prepared {
             rows: if plain {
                 rows
@@ -317,6 +318,10 @@ pub(crate) fn save_parts<R: Real>(
     preprocess: &Preprocess,
     more: Tensors<'_>,
 ) -> Result<()> {
+    if !forms::is_finite(form) {
+        let message = "the model holds a number that is not finite; nothing was written";
+        return Err(Error::failure(message).in_file(path));
+    }
     let mut tensors = forms::tensors(form, "");
     let kind = match features {
         Features::Numbered => "numbered",

@@ -28,8 +28,9 @@ pub struct Preprocess {
 }
 
 impl Preprocess {
-    /// Learns from the training rows: those named in `members`.
-    pub fn fit<R: Real>(steps: Steps, rows: &Rows<R>, members: &[u32]) -> Self {
+    /// Learns from the training rows: those named in `members`. `fill` says
+    /// whether cells may be missing, now or in later files.
+    pub fn fit<R: Real>(steps: Steps, fill: bool, rows: &Rows<R>, members: &[u32]) -> Self {
         let columns = rows.columns();
         let count = members.len();
         let entries = || members.iter().flat_map(|&i| rows.row(i as usize).iter());
@@ -37,10 +38,7 @@ impl Preprocess {
             steps,
             ..Preprocess::default()
         };
-        let missing = rows
-            .iter()
-            .any(|row| row.values.iter().any(|v| v.to_f64().is_nan()));
-        if missing {
+        if fill {
             let mut sum = vec![0.0; columns];
             let mut absent = vec![0usize; columns];
             for (j, v) in entries() {
@@ -95,9 +93,10 @@ impl Preprocess {
         out
     }
 
-    /// Whether rows pass unchanged.
-    pub fn is_identity(&self) -> bool {
-        self.fill.is_none() && self.steps == Steps::default()
+    /// Whether these rows pass unchanged.
+    pub fn passes<R: Real>(&self, rows: &Rows<R>) -> bool {
+        let missing = |row: SparseRow<'_, R>| row.values.iter().any(|v| v.to_f64().is_nan());
+        self.steps == Steps::default() && !rows.iter().any(missing)
     }
 
     /// Whether every step has the numbers it needs.
@@ -156,10 +155,7 @@ impl Preprocess {
                 }
             }
             if self.steps.normalize {
-                let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
-                if length > 0.0 {
-                    values.iter_mut().for_each(|v| *v /= length);
-                }
+                normalise(&mut values);
             }
             stored.clear();
             stored.extend(values.iter().map(|&v| R::from_f64(v)));
@@ -170,6 +166,17 @@ impl Preprocess {
         }
         out.shrink();
         Ok(out)
+    }
+}
+
+/// Scales a vector to length one; zero stays zero.
+pub(crate) fn normalise(values: &mut [f64]) {
+    // By the largest entry first: squares of large or small ones leave the range.
+    let largest = values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+    if largest > 0.0 && largest.is_finite() {
+        values.iter_mut().for_each(|v| *v /= largest);
+        let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
+        values.iter_mut().for_each(|v| *v /= length);
     }
 }
 
@@ -204,7 +211,7 @@ mod tests {
             ..Steps::default()
         };
         let out = dense(
-            &Preprocess::fit(steps, &data, &[0, 1, 2])
+            &Preprocess::fit(steps, false, &data, &[0, 1, 2])
                 .apply(&data, 3)
                 .unwrap(),
         );
@@ -220,8 +227,8 @@ mod tests {
     #[test]
     fn missing_cells_get_the_training_mean() {
         let data = rows(&[&[1.0, 2.0], &[f64::NAN, 0.0], &[3.0, 1.0]]);
-        let preprocess = Preprocess::fit(Steps::default(), &data, &[0, 1, 2]);
-        assert!(!preprocess.is_identity());
+        let preprocess = Preprocess::fit(Steps::default(), true, &data, &[0, 1, 2]);
+        assert!(!preprocess.passes(&data));
         assert_eq!(dense(&preprocess.apply(&data, 2).unwrap())[1], [2.0, 0.0]);
     }
 
@@ -234,7 +241,7 @@ mod tests {
             ..Steps::default()
         };
         let out = dense(
-            &Preprocess::fit(steps, &data, &[0, 1, 2])
+            &Preprocess::fit(steps, false, &data, &[0, 1, 2])
                 .apply(&data, 2)
                 .unwrap(),
         );

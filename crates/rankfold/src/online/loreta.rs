@@ -9,7 +9,7 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
 use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
-use crate::form::{Factored, Tall};
+use crate::form::{Factored, Tall, stays_regular};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result};
 
@@ -118,10 +118,10 @@ impl Side {
         ]
     }
 
-    fn stays_regular<R: Real>(&self, tall: &Tall<R>, a: &[f64], z: &[f64]) -> bool {
+    fn condition<R: Real>(&self, tall: &Tall<R>, a: &[f64], z: &[f64]) -> f64 {
         let [aa, az, zz] = self.inverse_weights();
         let gain = aa * dot(a, a) + 2.0 * az * dot(a, z) + zz * dot(z, z);
-        tall.stays_regular(self.trace_gain, gain)
+        tall.condition_after(self.trace_gain, gain)
     }
 
     fn inverse_is_finite(&self, z: &[f64]) -> bool {
@@ -210,6 +210,9 @@ impl<R: Real> Retract<R> for Loreta<R> {
         form.right.gram_inverse.multiply_transposed(b, v);
         form.core_inverse.multiply(x, a);
         form.core_inverse.multiply_transposed(y, b);
+        if dot(x, x) == 0.0 && dot(y, y) == 0.0 {
+            return Attempt::Idle;
+        }
         let s_per_scale = dot(b, x);
         if (s_per_scale * scale).abs() > limit {
             scale = limit.copysign(scale) / s_per_scale.abs();
@@ -250,7 +253,14 @@ impl<R: Real> Retract<R> for Loreta<R> {
         if !healthy {
             return Attempt::Refused;
         }
-        if !(left.stays_regular(&form.left, a, za) && right.stays_regular(&form.right, b, zb)) {
+        let change = kappa.abs() * (dot(a, a) * dot(b, b)).sqrt();
+        let inverse_change = (kappa / (delta * delta)).abs() * (dot(x, x) * dot(y, y)).sqrt();
+        let core = (form.core.norm() + change) * (form.core_inverse.norm() + inverse_change);
+        let sides = [
+            left.condition(&form.left, a, za),
+            right.condition(&form.right, b, zb),
+        ];
+        if !stays_regular(&sides, core / form.rank() as f64) {
             return Attempt::Worn;
         }
 

@@ -10,7 +10,7 @@
 
 use super::loreta::{RANK_LOSS, set_row};
 use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
-use crate::form::Psd;
+use crate::form::{Psd, stays_regular, trace_condition};
 use crate::kernel::{dot, padded};
 use crate::linalg::solve_tiny;
 use crate::{Loss, Real, Result};
@@ -77,10 +77,10 @@ fn combine<const D: usize, const C: usize>(
 }
 
 /// tr(Σ w[i][j] columns[i] columns[j]ᵀ).
-fn weighted_trace(w: &[[f64; 4]; 4], columns: [&Vec<f64>; 4]) -> f64 {
+fn weighted_trace<const N: usize>(w: &[[f64; N]; N], columns: [&Vec<f64>; N]) -> f64 {
     let mut sum = 0.0;
-    for i in 0..4 {
-        for j in 0..4 {
+    for i in 0..N {
+        for j in 0..N {
             sum += w[i][j] * dot(columns[i], columns[j]);
         }
     }
@@ -144,6 +144,9 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
 
         form.factor.gram_inverse.multiply_transposed_pair(h, u);
         form.core_inverse.multiply_transposed_pair(x, h);
+        if dot(&x[0], &x[0]) == 0.0 && dot(&x[1], &x[1]) == 0.0 {
+            return Attempt::Idle;
+        }
         // p = scale · left; the eigenvalues of the step are linear in it.
         let (n1, s, n2) = (dot(&h[0], &x[0]), dot(&h[0], &x[1]), dot(&h[1], &x[1]));
         let largest = 0.5 * (s.abs() + (n1 * n2).max(0.0).sqrt());
@@ -209,8 +212,15 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
         if !healthy {
             return Attempt::Refused;
         }
-        let inverse_gain = -weighted_trace(&middle, tm);
-        if !form.factor.stays_regular(gain, inverse_gain) {
+        let gram = form
+            .factor
+            .condition_after(gain, -weighted_trace(&middle, tm));
+        let gains = [
+            weighted_trace(&e, [&h[0], &h[1]]),
+            -weighted_trace(&e_inverse, [&x[0], &x[1]]),
+        ];
+        let core = trace_condition(&form.core, &form.core_inverse, gains);
+        if !stays_regular(&[gram], core) {
             return Attempt::Worn;
         }
 

@@ -28,7 +28,8 @@ pub struct RankOne<'a, R> {
 pub enum Outcome {
     /// W moved.
     Moved,
-    /// The loss was flat here: nothing to learn.
+    /// The loss was flat here, or the gradient has no part along the manifold:
+    /// W is as it was.
     Idle,
     /// The step would have lost rank or finiteness; W is as it was.
     Refused,
@@ -38,6 +39,8 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     Moved,
+    /// Nothing would change: neither side of the example is in the range of W.
+    Idle,
     Refused,
     /// The small state would become singular to working precision. In a fresh
     /// gauge the same step may be harmless; if it is not, W itself would be.
@@ -48,6 +51,7 @@ impl From<Attempt> for Outcome {
     fn from(attempt: Attempt) -> Self {
         match attempt {
             Attempt::Moved => Outcome::Moved,
+            Attempt::Idle => Outcome::Idle,
             Attempt::Refused | Attempt::Worn => Outcome::Refused,
         }
     }
@@ -123,7 +127,8 @@ fn descend<R: Real>(
 ) -> Learned {
     let score = learner.score(example);
     let (value, slope) = loss.at(score, target);
-    let outcome = if slope == 0.0 {
+    let flat = slope == 0.0 || example.left.is_empty() || example.right.is_empty();
+    let outcome = if flat {
         Outcome::Idle
     } else {
         let scale = -step.size * slope;

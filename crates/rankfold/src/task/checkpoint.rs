@@ -112,7 +112,7 @@ pub(super) fn tensors<'a, R: Real>(
 
 impl Checkpoint {
     /// Whether this run is the one that was interrupted.
-    pub(super) fn check(
+    pub(super) fn check<R: Real>(
         &self,
         options: &Similarity,
         fingerprint: u64,
@@ -138,6 +138,13 @@ impl Checkpoint {
             return Err(Error::input(format!(
                 "the checkpoint was made with {key} = {}, this run asks for {value}",
                 theirs.get(key).unwrap_or(&serde_json::Value::Null)
+            )));
+        }
+        if self.model.precision() != R::NAME {
+            return Err(Error::input(format!(
+                "the checkpoint was made with precision {}, this run asks for {}",
+                self.model.precision(),
+                R::NAME
             )));
         }
         if fingerprint != self.state.fingerprint || columns != self.model.columns() {

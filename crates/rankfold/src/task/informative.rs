@@ -23,9 +23,9 @@ pub(crate) fn most_informative<R: Real>(
         frequency[j as usize] += usize::from(v != R::default());
         mean[j as usize] += v.to_f64() / members.len() as f64;
     }
-    // A column without zeros is always present: ask where it is large instead.
+    // Presence says nothing of a column with few zeros: ask where it is large.
     for (j, m) in mean.iter_mut().enumerate() {
-        if frequency[j] < members.len() {
+        if 2 * frequency[j] <= members.len() {
             *m = f64::NAN;
         }
     }

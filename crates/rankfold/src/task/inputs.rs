@@ -2,7 +2,7 @@
 //! which of them train and which judge, and where triplets come from.
 
 use super::similarity::{Similarity, classes};
-use crate::data::{Features, Labelled, split_key};
+use crate::data::{Features, Labelled};
 use crate::model::Preprocess;
 use crate::random::{Random, splitmix64};
 use crate::sample::{LabelTriplets, ListedTriplets, Triplet, Triplets};
@@ -65,8 +65,10 @@ impl<'a, R: Real> Inputs<'a, R> {
             classes(&data.labels, |_| String::new()).ok()
         };
         let (members, held_out) = hold_out(data.rows.len(), options.valid_fraction, options.seed)?;
-        let preprocess = Preprocess::fit(options.preprocess, &data.rows, &members);
-        let rows = if preprocess.is_identity() {
+        // Only named columns can have missing cells, in this file or in a later one.
+        let fill = data.features != Features::Numbered;
+        let preprocess = Preprocess::fit(options.preprocess, fill, &data.rows, &members);
+        let rows = if preprocess.passes(&data.rows) {
             Cow::Borrowed(&data.rows)
         } else {
             Cow::Owned(preprocess.apply(&data.rows, data.rows.columns())?)
@@ -74,7 +76,11 @@ impl<'a, R: Real> Inputs<'a, R> {
         let validation = match (valid, &known) {
             (Some(valid), _) => {
                 let columns = rows.columns();
-                Some(foreign(valid, &data.features, &preprocess, columns)?)
+                let prepared = foreign(valid, &data.features, &preprocess, columns);
+                Some(prepared.map_err(|e| Error {
+                    message: format!("validation rows: {}", e.message),
+                    ..e
+                })?)
             }
             (None, Some(known)) if !held_out.is_empty() => Some(Validation {
                 classes: held_out.iter().map(|&i| known[i as usize]).collect(),
@@ -83,6 +89,15 @@ impl<'a, R: Real> Inputs<'a, R> {
             }),
             (None, _) => None,
         };
+        if let Some(valid) = &validation {
+            let mut sorted = valid.classes.clone();
+            sorted.sort_unstable();
+            if sorted.windows(2).all(|pair| pair[0] != pair[1]) {
+                return Err(Error::input(
+                    "validation needs two rows of the same class at least, found none",
+                ));
+            }
+        }
         let fingerprint = fingerprint(&data.rows, known.as_deref(), listed.as_deref(), &validation);
         let (triplets, epoch) = match (listed, &known) {
             (Some(list), _) => {
@@ -121,7 +136,7 @@ impl<'a, R: Real> Inputs<'a, R> {
     }
 }
 
-/// Splits row numbers into training and validation by portable keys.
+/// Splits row numbers into training and validation by keys of seed and row.
 fn hold_out(rows: usize, fraction: f64, seed: u64) -> Result<(Vec<u32>, Vec<u32>)> {
     let mut order: Vec<u32> = (0..rows as u32).collect();
     let count = (rows as f64 * fraction + 1e-9) as usize;
@@ -135,7 +150,7 @@ fn hold_out(rows: usize, fraction: f64, seed: u64) -> Result<(Vec<u32>, Vec<u32>
             Ok((order, Vec::new()))
         };
     }
-    order.sort_by_key(|&row| split_key(seed, u64::from(row)));
+    order.sort_by_key(|&row| splitmix64(splitmix64(seed) ^ u64::from(row)));
     let mut members = order.split_off(count);
     members.sort_unstable();
     order.sort_unstable();
@@ -150,7 +165,7 @@ fn foreign<R: Real>(
     columns: usize,
 ) -> Result<Validation<R>> {
     let rows = features.align(valid.rows.clone(), &valid.features)?;
-    let rows = if preprocess.is_identity() {
+    let rows = if preprocess.passes(&rows) {
         rows
     } else {
         preprocess.apply(&rows, columns)?

@@ -103,7 +103,7 @@ impl<'a, R: Real> Session<'a, R> {
     ) -> Result<Self> {
         options.check()?;
         let mut inputs = Inputs::new(options, data, listed, valid)?;
-        checkpoint.check(options, inputs.fingerprint, inputs.rows.columns())?;
+        checkpoint.check::<R>(options, inputs.fingerprint, inputs.rows.columns())?;
         let Checkpoint { model, state, best } = checkpoint;
         if !inputs.triplets.seek(state.position) {
             return Err(Error::input(
@@ -261,19 +261,33 @@ impl<'a, R: Real> Session<'a, R> {
     /// Goes on for at most this many steps, to the next point of the learning
     /// curve at the farthest.
     pub fn advance(&mut self, at_most: u64) -> Result<Event> {
+        self.advance_while(at_most, &|| true)
+    }
+
+    /// The same, and gives up a measurement when `go_on` says no: the point is
+    /// measured when the run goes on, now or from a checkpoint.
+    pub fn advance_while(
+        &mut self,
+        at_most: u64,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Event> {
         if let Some(stopped) = self.finished {
             return Ok(Event::Finished(stopped));
         }
-        let done = self.counters.steps;
-        let boundary = ((done / self.every + 1) * self.every).min(self.total);
-        let until = done.saturating_add(at_most).min(boundary);
-        while self.counters.steps < until {
-            self.take_step();
+        if !self.is_due() {
+            let done = self.counters.steps;
+            let boundary = ((done / self.every + 1) * self.every).min(self.total);
+            let until = done.saturating_add(at_most).min(boundary);
+            while self.counters.steps < until {
+                self.take_step();
+            }
+            if self.counters.steps < boundary {
+                return Ok(Event::Progress);
+            }
         }
-        if self.counters.steps < boundary {
+        let Some(point) = self.measure(go_on)? else {
             return Ok(Event::Progress);
-        }
-        let point = self.measure()?;
+        };
         self.settle();
         Ok(Event::Measured(point))
     }
@@ -295,27 +309,45 @@ impl<'a, R: Real> Session<'a, R> {
         }
     }
 
-    fn measure(&mut self) -> Result<CurvePoint> {
+    /// Whether a point of the curve has been reached and not been measured.
+    fn is_due(&self) -> bool {
+        let steps = self.counters.steps;
+        let reached = steps > 0 && (steps.is_multiple_of(self.every) || steps == self.total);
+        reached && self.history.last().is_none_or(|p| p.counters.steps < steps)
+    }
+
+    fn measure(&mut self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Option<CurvePoint>> {
         let mut point = CurvePoint {
             counters: self.counters,
             loss: self.running_loss(),
             metrics: Metrics::new(),
         };
-        self.window = Window::default();
         if let Some(valid) = &self.inputs.validation {
             let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows);
             let (score, threads) = (self.options.score, self.options.threads);
             let form = self.learner.form();
-            let found = evaluate(
-                form,
-                rows,
-                &valid.members,
-                &valid.classes,
-                score,
-                threads,
-                &|_| true,
-            )?;
-            let found = found.expect("nobody stops it");
+            // A form that cannot be measured has nothing to show for this point,
+            // but the best one so far is still good.
+            let found = match form.gauge() {
+                Some(_) => evaluate(
+                    form,
+                    rows,
+                    &valid.members,
+                    &valid.classes,
+                    score,
+                    threads,
+                    &|_| go_on(),
+                )?,
+                None => {
+                    self.without_gain += 1;
+                    self.window = Window::default();
+                    self.history.push(point.clone());
+                    return Ok(Some(point));
+                }
+            };
+            let Some(found) = found else {
+                return Ok(None);
+            };
             point.metrics = metrics(&found);
             if self.best.as_ref().is_none_or(|best| found.map > best.map) {
                 self.without_gain = 0;
@@ -328,15 +360,16 @@ impl<'a, R: Real> Session<'a, R> {
                 self.without_gain += 1;
             }
         }
+        self.window = Window::default();
         self.history.push(point.clone());
-        Ok(point)
+        Ok(Some(point))
     }
 
     fn settle(&mut self) {
         let patience = self.options.patience.unwrap_or(u32::MAX);
         if self.inputs.validation.is_some() && self.without_gain >= patience {
             self.finished = Some(Stopped::Patience);
-        } else if self.counters.steps >= self.total {
+        } else if self.counters.steps >= self.total && !self.is_due() {
             self.finished = Some(Stopped::Steps);
         }
     }

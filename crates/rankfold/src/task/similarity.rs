@@ -6,11 +6,11 @@ use super::session::{Event, Session};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Embedded, Retrieval};
 use crate::form::{Factored, Form, FormRef, Psd, Side, Tall};
-use crate::model::{Metrics, Model, Score, Steps, rank_lost};
+use crate::model::{Metrics, Model, Score, Steps, normalise, rank_lost};
 use crate::online::{RankOne, Step};
 use crate::random::normal_at;
 use crate::sample::Triplet;
-use crate::{Error, Real, Result, Rows, SparseVec};
+use crate::{Error, Real, Result, Rows, SparseVec, memory};
 use serde::{Deserialize, Serialize};
 
 /// The learners of this task.
@@ -234,8 +234,14 @@ impl Similarity {
                 self.valid_fraction
             ));
         }
-        if self.curve_every == Some(0) || self.threads == 0 {
-            return refuse("curve interval and threads must be at least 1".into());
+        if self.curve_every == Some(0) {
+            return refuse("the interval of the curve must be at least 1 step".into());
+        }
+        if self.patience == Some(0) {
+            return refuse("the patience must be at least 1".into());
+        }
+        if self.threads == 0 {
+            return refuse("the number of threads must be at least 1".into());
         }
         Ok(())
     }
@@ -266,6 +272,14 @@ impl Similarity {
                 "rank {k} is above the number of features, {n}"
             )));
         }
+        let sides = if self.learner == SimilarityLearner::Loreta {
+            2
+        } else {
+            1
+        };
+        // The factors, and what finding the most informative features takes.
+        let bytes = n as u128 * (sides * k as u128 * size_of::<R>() as u128 + 40);
+        memory::require(bytes, &format!("a model of {n} features and rank {k}"))?;
         let place: Vec<usize> = match self.init {
             Init::Identity => {
                 let mut place = vec![usize::MAX; n];
@@ -359,7 +373,7 @@ pub fn evaluate<R: Real>(
     let coordinates = |side: Side| {
         let mut out = form.embed(&gauge, rows, members, side);
         if score == Score::Cosine {
-            out.chunks_exact_mut(k).for_each(normalise);
+            out.chunks_exact_mut(k).for_each(normalise_row);
         }
         out
     };
@@ -368,12 +382,12 @@ pub fn evaluate<R: Real>(
     Ok(eval::retrieval(&scorer, classes, threads, progress))
 }
 
-fn normalise<R: Real>(row: &mut [R]) {
-    let length = row.iter().map(|v| v.to_f64().powi(2)).sum::<f64>().sqrt();
-    if length > 0.0 {
-        row.iter_mut()
-            .for_each(|v| *v = R::from_f64(v.to_f64() / length));
-    }
+fn normalise_row<R: Real>(row: &mut [R]) {
+    let mut wide: Vec<f64> = row.iter().map(|v| v.to_f64()).collect();
+    normalise(&mut wide);
+    row.iter_mut()
+        .zip(wide)
+        .for_each(|(v, w)| *v = R::from_f64(w));
 }
 
 /// The metrics of this task by name.

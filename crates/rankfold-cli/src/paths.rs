@@ -1,0 +1,62 @@
+//! Outputs are checked before the work, not after it.
+
+use std::path::{Path, PathBuf};
+
+use rankfold::{Error, Result};
+
+/// Refuses outputs that could not be written, that would replace an input, or
+/// that would replace each other.
+pub fn check(outputs: &[Option<&Path>], inputs: &[Option<&Path>]) -> Result<()> {
+    let named = |paths: &[Option<&Path>]| -> Vec<(PathBuf, PathBuf)> {
+        let given = paths
+            .iter()
+            .flatten()
+            .filter(|path| **path != Path::new("-"));
+        given
+            .map(|path| (resolved(path), path.to_path_buf()))
+            .collect()
+    };
+    let (outputs, inputs) = (named(outputs), named(inputs));
+    for (i, (place, path)) in outputs.iter().enumerate() {
+        let refuse =
+            |message: &str| Err(Error::input(format!("cannot write: {message}")).in_file(path));
+        if inputs.iter().any(|(input, _)| input == place) {
+            return refuse("this file is read by the same command");
+        }
+        if outputs[..i].iter().any(|(other, _)| other == place) {
+            return refuse("two outputs have this name");
+        }
+        if path.is_dir() {
+            return refuse("this is a directory");
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        if !folder.is_dir() {
+            return refuse("its folder does not exist");
+        }
+        // A pipe or a device needs no room beside it.
+        if (!path.exists() || path.is_file())
+            && let Err(error) = tempfile::tempfile_in(folder)
+        {
+            return refuse(&error.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// One name for a file, whichever way it is spelled.
+fn resolved(path: &Path) -> PathBuf {
+    if let Ok(found) = path.canonicalize() {
+        return found;
+    }
+    let folder = path
+        .parent()
+        .filter(|f| !f.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
