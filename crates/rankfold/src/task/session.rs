@@ -170,7 +170,7 @@ impl<'a, R: Real> Session<'a, R> {
                     .as_deref()
                     .expect("triplets came from classes");
                 let members = &self.inputs.members;
-                let judges = |&row: &u32| splitmix64(seed ^ u64::from(row)) % 5 == 0;
+                let judges = |&row: &u32| splitmix64(seed ^ u64::from(row)).is_multiple_of(5);
                 let (late, early): (Vec<u32>, Vec<u32>) =
                     members.iter().partition(|row| judges(row));
                 let source = |rows: &[u32], purpose| {
