@@ -4,9 +4,9 @@
 use super::informative::most_informative;
 use super::session::{Event, Session};
 use crate::data::{Labelled, Labels};
-use crate::eval::{self, Embedded, Retrieval};
-use crate::form::{Factored, Form, FormRef, Psd, Side, Tall};
-use crate::model::{Metrics, Model, Score, Steps, rank_lost};
+use crate::eval::{self, Retrieval};
+use crate::form::{Factored, Form, FormRef, Psd, Tall};
+use crate::model::{Metrics, Model, Projection, Score, Steps};
 use crate::online::{RankOne, Step};
 use crate::random::normal_at;
 use crate::sample::Triplet;
@@ -364,26 +364,9 @@ pub fn evaluate<R: Real>(
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Result<Option<Retrieval>> {
-    let gauge = form.gauge().ok_or_else(rank_lost)?;
-    let k = form.rank();
-    let coordinates = |side: Side| {
-        let mut out = form.embed(&gauge, rows, members, side);
-        if score == Score::Cosine {
-            out.chunks_exact_mut(k).for_each(normalise);
-        }
-        out
-    };
-    let (left, right) = (coordinates(Side::Left), coordinates(Side::Right));
-    let scorer = Embedded::new(&left, &right, k);
+    let projection = Projection::new(form, rows, members, score)?;
+    let scorer = projection.scorer();
     Ok(eval::retrieval(&scorer, classes, threads, progress))
-}
-
-fn normalise<R: Real>(row: &mut [R]) {
-    let length = row.iter().map(|v| v.to_f64().powi(2)).sum::<f64>().sqrt();
-    if length > 0.0 {
-        row.iter_mut()
-            .for_each(|v| *v = R::from_f64(v.to_f64() / length));
-    }
 }
 
 /// The metrics of this task by name.
