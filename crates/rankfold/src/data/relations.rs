@@ -1,5 +1,5 @@
-//! Triplet files: a line `query positive negative` of row names, separated by
-//! tabs where the line has a tab, else by spaces.
+//! Files of relations between rows: a line names some rows, separated by tabs
+//! where the line has a tab, else by spaces.
 
 use std::path::Path;
 
@@ -7,19 +7,30 @@ use super::RowLookup;
 use super::open::Lines;
 use crate::{Error, Result};
 
-/// A streamed triplet file; empty lines are skipped.
-pub struct Triplets {
+/// Lines that name `N` rows each, streamed; empty lines are skipped.
+pub struct Relations<const N: usize> {
     lines: Lines,
+    /// What the fields are called in errors.
+    fields: [&'static str; N],
 }
 
-/// One line of a triplet file, and where it stands.
+/// Lines `query positive negative`.
+pub type Triplets = Relations<3>;
+
+/// Lines `left right`.
+pub type Pairs = Relations<2>;
+
+/// One line of a file of relations, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedTriplet {
-    /// The names of query, positive and negative row.
-    pub names: [String; 3],
+pub struct NamedRows<const N: usize> {
+    /// The names of the rows.
+    pub names: [String; N],
     /// The line, from 1.
     pub line: u64,
 }
+
+/// One line of a triplet file: the names of query, positive and negative row.
+pub type NamedTriplet = NamedRows<3>;
 
 impl Triplets {
     /// Opens a triplet file; `-` is stdin.
@@ -29,21 +40,53 @@ impl Triplets {
 
     /// Triplets from any lines.
     pub fn new(lines: Lines) -> Self {
-        Triplets { lines }
+        let fields = ["query", "positive", "negative"];
+        Relations { lines, fields }
+    }
+}
+
+impl Pairs {
+    /// Opens a file of pairs; `-` is stdin.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Lines::open(path).map(Pairs::new)
     }
 
-    /// The row numbers of query, positive and negative.
-    pub fn resolve(&self, triplet: &NamedTriplet, rows: &RowLookup<'_>) -> Result<[usize; 3]> {
-        let place = |error: Error| error.in_file(self.lines.path()).at_line(triplet.line);
-        let [query, positive, negative] = triplet.names.each_ref().map(|name| rows.find(name));
-        Ok([
-            query.map_err(place)?,
-            positive.map_err(place)?,
-            negative.map_err(place)?,
-        ])
+    /// Pairs from any lines.
+    pub fn new(lines: Lines) -> Self {
+        let fields = ["left", "right"];
+        Relations { lines, fields }
+    }
+}
+
+impl<const N: usize> Relations<N> {
+    /// The row numbers of a line.
+    pub fn resolve(&self, named: &NamedRows<N>, rows: &RowLookup<'_>) -> Result<[usize; N]> {
+        let mut out = [0; N];
+        for (row, name) in out.iter_mut().zip(&named.names) {
+            *row = rows.find(name).map_err(|e| self.place(named, e))?;
+        }
+        Ok(out)
     }
 
-    fn read(&mut self) -> Result<Option<NamedTriplet>> {
+    /// The row numbers of a line, `None` where no row has the name. A name
+    /// that more than one row has is an error.
+    pub fn resolve_known(
+        &self,
+        named: &NamedRows<N>,
+        rows: &RowLookup<'_>,
+    ) -> Result<[Option<usize>; N]> {
+        let mut out = [None; N];
+        for (row, name) in out.iter_mut().zip(&named.names) {
+            *row = rows.find_any(name).map_err(|e| self.place(named, e))?;
+        }
+        Ok(out)
+    }
+
+    fn place(&self, named: &NamedRows<N>, error: Error) -> Error {
+        error.in_file(self.lines.path()).at_line(named.line)
+    }
+
+    fn read(&mut self) -> Result<Option<NamedRows<N>>> {
         while let Some(line) = self.lines.next_line()? {
             let Ok(line) = std::str::from_utf8(line) else {
                 return Err(self.lines.error("expected UTF-8 text"));
@@ -56,23 +99,24 @@ impl Triplets {
             } else {
                 line.split_whitespace().collect()
             };
-            let Ok(names) = <[&str; 3]>::try_from(&fields[..]) else {
+            let Ok(names) = <[&str; N]>::try_from(&fields[..]) else {
                 let message = format!(
-                    "expected 3 fields (query positive negative), found {}",
+                    "expected {N} fields ({}), found {}",
+                    self.fields.join(" "),
                     fields.len()
                 );
                 return Err(self.lines.error(message));
             };
             let names = names.map(str::to_owned);
             let line = self.lines.number();
-            return Ok(Some(NamedTriplet { names, line }));
+            return Ok(Some(NamedRows { names, line }));
         }
         Ok(None)
     }
 }
 
-impl Iterator for Triplets {
-    type Item = Result<NamedTriplet>;
+impl<const N: usize> Iterator for Relations<N> {
+    type Item = Result<NamedRows<N>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
@@ -109,5 +153,26 @@ mod tests {
         let error = triplets("1 2\n").next().unwrap().unwrap_err();
         let want = "t.tsv:1: expected 3 fields (query positive negative), found 2";
         assert_eq!(error.to_string(), want);
+    }
+
+    #[test]
+    fn unknown_rows_of_a_pair_may_be_asked_for() {
+        let ids = RowIds::Named(["a", "b", "b"].map(String::from).into());
+        let lookup = RowLookup::new(&ids, 3);
+        let source = std::io::Cursor::new(b"x a\na b\na\n".to_vec());
+        let mut pairs = Pairs::new(Lines::new(Box::new(source), "p.txt"));
+        let pair = pairs.next().unwrap().unwrap();
+        assert_eq!(pairs.resolve_known(&pair, &lookup), Ok([None, Some(0)]));
+        let pair = pairs.next().unwrap().unwrap();
+        let error = pairs.resolve_known(&pair, &lookup).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "p.txt:2: more than one row is called `b`"
+        );
+        let error = pairs.next().unwrap().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "p.txt:3: expected 2 fields (left right), found 1"
+        );
     }
 }
