@@ -7,9 +7,13 @@ mod demo;
 mod eval;
 mod info;
 mod interrupt;
+mod neighbors;
 mod output;
+mod predict;
+mod rows;
 mod split;
 mod train;
+mod transform;
 mod vectorize;
 
 use std::process::ExitCode;
