@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rankfold::Result;
 
 use crate::output::Output;
-use crate::{demo, eval, info, split, train, vectorize};
+use crate::{demo, eval, info, neighbors, predict, split, train, transform, vectorize};
 
 /// Learns low-rank matrix models online: similarities, metrics, kernels,
 /// ratings and label rankings.
@@ -30,6 +30,9 @@ pub enum Command {
     Split(split::Split),
     Train(train::Train),
     Eval(eval::Eval),
+    Predict(predict::Predict),
+    Neighbors(neighbors::Neighbors),
+    Transform(transform::Transform),
     Info(info::Info),
     /// Print a script that completes commands and options in a shell
     #[command(
@@ -56,6 +59,9 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Split(split) => split.run(output),
         Command::Train(train) => train.run(output),
         Command::Eval(eval) => eval.run(output),
+        Command::Predict(predict) => predict.run(output),
+        Command::Neighbors(neighbors) => neighbors.run(output),
+        Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::rows::note_unknown;
 use crate::train::ScoreName;
 
 /// Measure a model on held-out data, with a simple control beside it
@@ -57,12 +58,7 @@ impl Eval {
         let Some(found) = found else {
             std::process::exit(130);
         };
-        if found.unknown_entries > 0 {
-            output.note(&format!(
-                "{} entries have features that the model does not know; they count for nothing",
-                found.unknown_entries
-            ));
-        }
+        note_unknown(output, found.unknown_entries);
         let seconds = start.elapsed().as_secs_f64();
         let score = evaluate.score.unwrap_or(model.card.score).name();
         let report = json!({

@@ -7,10 +7,14 @@ mod demo;
 mod eval;
 mod info;
 mod interrupt;
+mod neighbors;
 mod output;
 mod paths;
+mod predict;
+mod rows;
 mod split;
 mod train;
+mod transform;
 mod vectorize;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rankfold::data::BROKEN_PIPE;
+use rankfold::data::{self, BROKEN_PIPE};
 use rankfold::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -48,6 +48,16 @@ impl Output {
             std::io::ErrorKind::BrokenPipe => Error::failure(BROKEN_PIPE),
             _ => Error::writing("-", &e),
         })
+    }
+
+    /// Whether the result is to be JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Stdout for a result that is written as it comes.
+    pub fn stream(&self) -> Result<data::Output> {
+        data::Output::create("-")
     }
 
     /// A spinner with a counter; only on a terminal.

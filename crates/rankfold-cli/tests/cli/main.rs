@@ -1,5 +1,6 @@
 //! The command line, as users and scripts meet it.
 
+mod after;
 mod demo;
 mod split;
 #[path = "../support/mod.rs"]

@@ -31,7 +31,7 @@ fn rows(count: usize, seed: u64) -> String {
     text
 }
 
-fn place_with_data() -> Place {
+pub fn place_with_data() -> Place {
     let place = Place::new();
     place.write("train.svm", rows(300, 1));
     place.write("test.svm", rows(200, 2));

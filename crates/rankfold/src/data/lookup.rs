@@ -52,16 +52,21 @@ impl<'a> RowLookup<'a> {
 
     /// The row with this name.
     pub fn find(&self, name: &str) -> Result<usize> {
+        let found = self.find_any(name)?;
+        found.ok_or_else(|| Error::input(format!("no row is called `{name}`")))
+    }
+
+    /// The row with this name, if there is one; more than one is an error.
+    pub fn find_any(&self, name: &str) -> Result<Option<usize>> {
         let found = match &self.names {
             Some(names) => names.get(name).copied(),
             None => name.parse().ok().filter(|&i| i < self.rows).map(Some),
         };
         match found {
-            Some(Some(row)) => Ok(row),
             Some(None) => Err(Error::input(format!(
                 "more than one row is called `{name}`"
             ))),
-            None => Err(Error::input(format!("no row is called `{name}`"))),
+            found => Ok(found.flatten()),
         }
     }
 }
@@ -83,6 +88,8 @@ mod tests {
         assert_eq!(lookup.find("b"), Ok(1));
         let message = lookup.find("a").unwrap_err().message;
         assert_eq!(message, "more than one row is called `a`");
+        assert_eq!(lookup.find_any("a").unwrap_err().message, message);
+        assert_eq!(lookup.find_any("c"), Ok(None));
         assert_eq!(
             lookup.find("0").unwrap_err().message,
             "no row is called `0`"

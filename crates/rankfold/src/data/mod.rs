@@ -6,15 +6,17 @@ mod fields;
 mod format;
 mod jsonl;
 mod lookup;
+mod npy;
 mod number;
 mod open;
 mod output;
 mod records;
+mod relations;
 mod split;
 mod svmlight;
 mod table;
 pub mod text;
-mod triplets;
+mod vectors;
 
 use std::path::Path;
 
@@ -23,10 +25,11 @@ pub use jsonl::read_jsonl;
 pub use lookup::RowLookup;
 pub use open::{Lines, open};
 pub use output::{BROKEN_PIPE, Output, write_atomically};
+pub use relations::{NamedRows, NamedTriplet, Pairs, Relations, Triplets};
 pub use split::{Condition, SplitSummary, TestPart, split, split_key};
 pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
-pub use triplets::{NamedTriplet, Triplets};
+pub use vectors::{VectorFormat, write_vectors};
 
 use crate::{Ids, Real, Result, Rows};
 use format::Format;

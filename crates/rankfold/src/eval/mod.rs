@@ -14,6 +14,9 @@
 //! themselves, O(n·k), and a few score buffers, O(threads·n), never n×n
 //! numbers. The result has the same bits for any number of threads.
 //!
+//! [`nearest()`] lists the best candidates of each query in the same memory.
+//! It has no labels to leak, so there ties go to the smaller row number.
+//!
 //! A metric over nothing (no rows, no positives) is NaN.
 //!
 //! ```
@@ -35,9 +38,11 @@
 mod cosine;
 mod embedded;
 pub mod metrics;
+mod nearest;
 mod ranks;
 mod retrieval;
 
 pub use cosine::Cosine;
 pub use embedded::Embedded;
+pub use nearest::nearest;
 pub use retrieval::{Retrieval, Scorer, retrieval};

@@ -60,7 +60,7 @@ impl Ranks {
 /// An integer in the order of the scores: equal for ±0, [`ABSENT`] for none,
 /// 1 for NaN.
 #[inline(always)]
-fn key(score: f64) -> u64 {
+pub(super) fn key(score: f64) -> u64 {
     // Adding 0 turns −0 into 0.
     let bits = (score + 0.0).to_bits();
     // A negative number has all its bits flipped, another one its sign set.

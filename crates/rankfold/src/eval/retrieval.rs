@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 /// Queries scored at once: enough that the rows are read from memory once for
 /// several queries, few enough that their scores stay near the processor.
-const BLOCK: usize = 8;
+pub(super) const BLOCK: usize = 8;
 
 /// Anything that can score rows against each other.
 pub trait Scorer: Sync {

@@ -8,6 +8,7 @@
 
 mod factored;
 mod psd;
+mod signs;
 mod tall;
 mod upkeep;
 

@@ -191,6 +191,19 @@ impl<R: Real> Tall<R> {
         }
     }
 
+    /// Calls `see` with each row of Ã T, in order and unrounded.
+    pub(crate) fn for_each_mapped(&self, t: &Square, mut see: impl FnMut(&[f64])) {
+        let mut wide = vec![0.0; padded(self.k)];
+        let mut moved = vec![0.0; padded(self.k)];
+        for row in self.data.chunks_exact(self.width) {
+            for (w, r) in wide.iter_mut().zip(row) {
+                *w = r.to_f64();
+            }
+            t.multiply_transposed(&mut moved, &wide);
+            see(&moved[..self.k]);
+        }
+    }
+
     /// Whether entries would stay within the range of their precision if the
     /// trace of S, the squared norm of all entries, grew by this much.
     pub(crate) fn stays_in_range(&self, trace_gain: f64) -> bool {

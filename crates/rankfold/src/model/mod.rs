@@ -4,9 +4,10 @@
 pub(crate) mod file;
 pub(crate) mod forms;
 mod preprocess;
+mod projection;
 
-pub(crate) use preprocess::normalise;
 pub use preprocess::{Preprocess, Steps};
+pub use projection::{Embedding, Projection};
 
 use crate::data::Features;
 use crate::form::{Form, Upkeep};
@@ -132,13 +133,26 @@ impl Precise {
             Precise::F32(form) => (f32::NAME, Box::new(form)),
             Precise::F64(form) => (f64::NAME, Box::new(form)),
         };
-        boxed.downcast::<Form<R>>().map(|form| *form).map_err(|_| {
-            Error::input(format!(
-                "the model holds {name} factors, expected {}",
-                R::NAME
-            ))
-        })
+        let form = boxed.downcast::<Form<R>>().map(|form| *form);
+        form.map_err(|_| other_precision::<R>(name))
     }
+
+    /// The form, when it has this precision.
+    pub fn as_precision<R: Real>(&self) -> Result<&Form<R>> {
+        let (name, form): (_, &dyn std::any::Any) = match self {
+            Precise::F32(form) => (f32::NAME, form),
+            Precise::F64(form) => (f64::NAME, form),
+        };
+        form.downcast_ref()
+            .ok_or_else(|| other_precision::<R>(name))
+    }
+}
+
+fn other_precision<R: Real>(found: &str) -> Error {
+    Error::input(format!(
+        "the model holds {found} factors, expected {}",
+        R::NAME
+    ))
 }
 
 /// Runs the same expression on the form in whichever precision it has.

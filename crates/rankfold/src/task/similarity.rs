@@ -4,9 +4,9 @@
 use super::informative::most_informative;
 use super::session::{Event, Session};
 use crate::data::{Labelled, Labels};
-use crate::eval::{self, Embedded, Retrieval};
-use crate::form::{Factored, Form, FormRef, Psd, Side, Tall};
-use crate::model::{Metrics, Model, Score, Steps, normalise, rank_lost};
+use crate::eval::{self, Retrieval};
+use crate::form::{Factored, Form, FormRef, Psd, Tall};
+use crate::model::{Metrics, Model, Projection, Score, Steps};
 use crate::online::{RankOne, Step};
 use crate::random::normal_at;
 use crate::sample::Triplet;
@@ -368,26 +368,9 @@ pub fn evaluate<R: Real>(
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Result<Option<Retrieval>> {
-    let gauge = form.gauge().ok_or_else(rank_lost)?;
-    let k = form.rank();
-    let coordinates = |side: Side| {
-        let mut out = form.embed(&gauge, rows, members, side);
-        if score == Score::Cosine {
-            out.chunks_exact_mut(k).for_each(normalise_row);
-        }
-        out
-    };
-    let (left, right) = (coordinates(Side::Left), coordinates(Side::Right));
-    let scorer = Embedded::new(&left, &right, k);
+    let projection = Projection::new(form, rows, members, score)?;
+    let scorer = projection.scorer();
     Ok(eval::retrieval(&scorer, classes, threads, progress))
-}
-
-fn normalise_row<R: Real>(row: &mut [R]) {
-    let mut wide: Vec<f64> = row.iter().map(|v| v.to_f64()).collect();
-    normalise(&mut wide);
-    row.iter_mut()
-        .zip(wide)
-        .for_each(|(v, w)| *v = R::from_f64(w));
 }
 
 /// The metrics of this task by name.

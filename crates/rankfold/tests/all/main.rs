@@ -7,4 +7,5 @@ mod golden_metrics;
 mod loreta;
 mod models;
 mod oracle;
+mod projection;
 mod retrieval;

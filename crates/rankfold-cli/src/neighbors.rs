@@ -1,0 +1,133 @@
+//! `rankfold neighbors`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use rankfold::data::RowIds;
+use rankfold::eval::nearest;
+use rankfold::model::Precise;
+use rankfold::{Error, Model, Real, Result};
+use serde_json::json;
+
+use crate::output::Output;
+use crate::rows::NamedRows;
+use crate::train::ScoreName;
+
+/// List the rows most like a row
+///
+/// Prints a line `query rank id score` for each neighbour, separated by tabs,
+/// best first; of equal scores the earlier row comes first. A row is no
+/// neighbour of itself.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold neighbors model.safetensors rows.svm --query 17 --query 4
+      rows without ids are named by their position, from 0
+  rankfold neighbors model.safetensors rows.csv -k 3 > neighbours.tsv
+      the three best of every row")]
+pub struct Neighbors {
+    /// The model
+    model: PathBuf,
+
+    /// Rows, queries and candidates alike: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    data: PathBuf,
+
+    /// The id of a row to look for, may be given again [default: all rows]
+    #[arg(long, value_name = "ID")]
+    query: Vec<String>,
+
+    /// Neighbours of each query
+    #[arg(short, value_name = "K", default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    k: u32,
+
+    /// How two rows are scored [default: as the model says]
+    #[arg(long, value_enum)]
+    score: Option<ScoreName>,
+
+    /// Threads [default: all cores]; the result does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+impl Neighbors {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        let model = Model::load(&self.model)?;
+        match &model.form {
+            Precise::F32(_) => self.list::<f32>(&model, start, output),
+            Precise::F64(_) => self.list::<f64>(&model, start, output),
+        }
+    }
+
+    fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        let rows = NamedRows::<R>::read(model, &self.data, output)?;
+        let queries = self
+            .queries(&rows)
+            .and_then(|queries| match output.is_json() {
+                true => Ok(queries),
+                false => fits_a_line(&rows.ids).map(|()| queries),
+            })
+            .map_err(|e| e.in_file(&self.data))?;
+        let score = self.score.map(Into::into);
+        let projection = model.project(&rows.prepared, score);
+        let projection = projection.map_err(|e| e.in_file(&self.model))?;
+        let (k, threads) = (self.k as usize, crate::threads(self.threads));
+        let scorer = projection.scorer();
+
+        let mut out = output.stream()?;
+        if !output.is_json() {
+            nearest(&scorer, &queries, k, threads, |query, found| {
+                let query = rows.ids.name(query);
+                let mut lines = String::new();
+                for (rank, &(row, score)) in (1..).zip(found) {
+                    lines += &format!("{query}\t{rank}\t{}\t{score}\n", rows.ids.name(row));
+                }
+                out.put(lines.as_bytes())
+            })?;
+            return out.commit();
+        }
+        // Written piece by piece: as one value all lists would be in memory.
+        let score = score.unwrap_or(model.card.score).name();
+        let task = json!(model.card.task);
+        let head =
+            format!("{{\"format\":1,\"task\":{task},\"score\":\"{score}\",\"k\":{k},\"queries\":[");
+        out.put(head.as_bytes())?;
+        let mut separator = "";
+        nearest(&scorer, &queries, k, threads, |query, found| {
+            let neighbors = found
+                .iter()
+                .map(|&(row, score)| json!({ "id": rows.ids.name(row), "score": score }));
+            let neighbors: Vec<_> = neighbors.collect();
+            let listed = json!({ "query": rows.ids.name(query), "neighbors": neighbors });
+            let piece = format!("{separator}{listed}");
+            separator = ",";
+            out.put(piece.as_bytes())
+        })?;
+        let seconds = start.elapsed().as_secs_f64();
+        out.put(format!("],\"seconds\":{}}}\n", json!(seconds)).as_bytes())?;
+        out.commit()
+    }
+
+    fn queries<R: Real>(&self, rows: &NamedRows<R>) -> Result<Vec<usize>> {
+        if self.query.is_empty() {
+            return Ok((0..rows.len()).collect());
+        }
+        let lookup = rows.lookup();
+        self.query.iter().map(|id| lookup.find(id)).collect()
+    }
+}
+
+/// Ids that would break the lines apart are known before the first is written.
+fn fits_a_line(ids: &RowIds) -> Result<()> {
+    let RowIds::Named(names) = ids else {
+        return Ok(());
+    };
+    match names.iter().find(|name| name.contains(['\t', '\n', '\r'])) {
+        None => Ok(()),
+        Some(name) => Err(Error::input(format!(
+            "the id `{}` has a tab or a line break, which lines cannot hold: use --json",
+            name.escape_debug()
+        ))),
+    }
+}

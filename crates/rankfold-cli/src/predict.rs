@@ -1,0 +1,109 @@
+//! `rankfold predict`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use rankfold::data::Pairs;
+use rankfold::model::Precise;
+use rankfold::{Model, Real, Result};
+use serde_json::json;
+
+use crate::output::Output;
+use crate::rows::NamedRows;
+use crate::train::ScoreName;
+
+/// Score pairs of rows
+///
+/// Reads lines `left right` of row ids, separated by a tab or by spaces, and
+/// prints the score of each pair on a line of its own, in their order. Of a row
+/// that is not in DATA nothing is known, so its scores are 0; such pairs are
+/// counted.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold predict model.safetensors pairs.txt --rows rows.svm
+  echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
+pub struct Predict {
+    /// The model
+    model: PathBuf,
+
+    /// Pairs of row ids, `left right` a line; `-` is stdin
+    input: PathBuf,
+
+    /// The rows that are named: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    #[arg(long, value_name = "DATA")]
+    rows: PathBuf,
+
+    /// How two rows are scored [default: as the model says]
+    #[arg(long, value_enum)]
+    score: Option<ScoreName>,
+
+    /// An id that no row has is an error
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Predict {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        let model = Model::load(&self.model)?;
+        match &model.form {
+            Precise::F32(_) => self.score_pairs::<f32>(&model, start, output),
+            Precise::F64(_) => self.score_pairs::<f64>(&model, start, output),
+        }
+    }
+
+    fn score_pairs<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        let rows = NamedRows::<R>::read(model, &self.rows, output)?;
+        let lookup = rows.lookup();
+        let score = self.score.map(Into::into);
+        let projection = model.project(&rows.prepared, score);
+        let projection = projection.map_err(|e| e.in_file(&self.model))?;
+
+        let mut pairs = Pairs::open(&self.input)?;
+        let mut unknown = 0_u64;
+        let mut next = || -> Result<Option<f64>> {
+            let Some(named) = pairs.next().transpose()? else {
+                return Ok(None);
+            };
+            let pair = if self.strict {
+                pairs.resolve(&named, &lookup)?.map(Some)
+            } else {
+                pairs.resolve_known(&named, &lookup)?
+            };
+            Ok(Some(match pair {
+                [Some(left), Some(right)] => projection.score(left, right),
+                _ => {
+                    unknown += 1;
+                    0.0
+                }
+            }))
+        };
+        if output.is_json() {
+            let mut scores = Vec::new();
+            while let Some(score) = next()? {
+                scores.push(score);
+            }
+            let report = json!({
+                "format": 1,
+                "task": model.card.task,
+                "score": score.unwrap_or(model.card.score).name(),
+                "scores": scores,
+                "unknown": unknown,
+                "seconds": start.elapsed().as_secs_f64(),
+            });
+            return output.result(&report, "");
+        }
+        let mut out = output.stream()?;
+        while let Some(score) = next()? {
+            out.put(format!("{score}\n").as_bytes())?;
+        }
+        out.commit()?;
+        if unknown > 0 {
+            output.note(&format!(
+                "{unknown} pairs name a row that is not there; their score is 0"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! `rankfold transform`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use rankfold::data::{VectorFormat, write_vectors};
+use rankfold::form::Side;
+use rankfold::model::Precise;
+use rankfold::{Model, Real, Result};
+use serde_json::json;
+
+use crate::output::Output;
+use crate::rows::NamedRows;
+
+/// Write rows as points of the learned space
+///
+/// A row becomes as many numbers as the model has ranks. The dot product of a
+/// left row and a right row is their score `dot`, the cosine between them their
+/// score `cosine`. With loreta-psd both sides are the same.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold transform model.safetensors rows.svm -o points.npy
+  rankfold transform model.safetensors rows.csv -o points.csv.gz
+  rankfold transform model.safetensors rows.csv -o points.vec --side right
+      text as word2vec writes it, for programs that search such files")]
+pub struct Transform {
+    /// The model
+    model: PathBuf,
+
+    /// Rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    data: PathBuf,
+
+    /// The file to write: .npy, or .csv, .txt or .vec, these also with .gz or .zst
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// The side of the score that the rows are meant for
+    #[arg(long, value_enum, default_value_t = SideName::Left)]
+    side: SideName,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SideName {
+    /// Queries
+    Left,
+    /// Candidates
+    Right,
+}
+
+impl From<SideName> for Side {
+    fn from(name: SideName) -> Side {
+        match name {
+            SideName::Left => Side::Left,
+            SideName::Right => Side::Right,
+        }
+    }
+}
+
+impl Transform {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        // A name that cannot be written should be known before the work.
+        VectorFormat::of(&self.output)?;
+        let model = Model::load(&self.model)?;
+        match &model.form {
+            Precise::F32(_) => self.write::<f32>(&model, start, output),
+            Precise::F64(_) => self.write::<f64>(&model, start, output),
+        }
+    }
+
+    fn write<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        let rows = NamedRows::<R>::read(model, &self.data, output)?;
+        let points = model.embed(&rows.prepared, self.side.into());
+        let points = points.map_err(|e| e.in_file(&self.data))?;
+        write_vectors(&self.output, &rows.ids, &points.values, points.rank)?;
+        let report = json!({
+            "format": 1,
+            "task": model.card.task,
+            "rows": points.len(),
+            "columns": points.rank,
+            "precision": model.precision(),
+            "output": self.output.display().to_string(),
+            "seconds": start.elapsed().as_secs_f64(),
+        });
+        let text = format!(
+            "{} rows, {} columns\n{}",
+            points.len(),
+            points.rank,
+            self.output.display()
+        );
+        output.result(&report, &text)
+    }
+}

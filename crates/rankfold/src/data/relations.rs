@@ -1,0 +1,178 @@
+//! Files of relations between rows: a line names some rows, separated by tabs
+//! where the line has a tab, else by spaces.
+
+use std::path::Path;
+
+use super::RowLookup;
+use super::open::Lines;
+use crate::{Error, Result};
+
+/// Lines that name `N` rows each, streamed; empty lines are skipped.
+pub struct Relations<const N: usize> {
+    lines: Lines,
+    /// What the fields are called in errors.
+    fields: [&'static str; N],
+}
+
+/// Lines `query positive negative`.
+pub type Triplets = Relations<3>;
+
+/// Lines `left right`.
+pub type Pairs = Relations<2>;
+
+/// One line of a file of relations, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedRows<const N: usize> {
+    /// The names of the rows.
+    pub names: [String; N],
+    /// The line, from 1.
+    pub line: u64,
+}
+
+/// One line of a triplet file: the names of query, positive and negative row.
+pub type NamedTriplet = NamedRows<3>;
+
+impl Triplets {
+    /// Opens a triplet file; `-` is stdin.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Lines::open(path).map(Triplets::new)
+    }
+
+    /// Triplets from any lines.
+    pub fn new(lines: Lines) -> Self {
+        let fields = ["query", "positive", "negative"];
+        Relations { lines, fields }
+    }
+}
+
+impl Pairs {
+    /// Opens a file of pairs; `-` is stdin.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Lines::open(path).map(Pairs::new)
+    }
+
+    /// Pairs from any lines.
+    pub fn new(lines: Lines) -> Self {
+        let fields = ["left", "right"];
+        Relations { lines, fields }
+    }
+}
+
+impl<const N: usize> Relations<N> {
+    /// The row numbers of a line.
+    pub fn resolve(&self, named: &NamedRows<N>, rows: &RowLookup<'_>) -> Result<[usize; N]> {
+        let mut out = [0; N];
+        for (row, name) in out.iter_mut().zip(&named.names) {
+            *row = rows.find(name).map_err(|e| self.place(named, e))?;
+        }
+        Ok(out)
+    }
+
+    /// The row numbers of a line, `None` where no row has the name. A name
+    /// that more than one row has is an error.
+    pub fn resolve_known(
+        &self,
+        named: &NamedRows<N>,
+        rows: &RowLookup<'_>,
+    ) -> Result<[Option<usize>; N]> {
+        let mut out = [None; N];
+        for (row, name) in out.iter_mut().zip(&named.names) {
+            *row = rows.find_any(name).map_err(|e| self.place(named, e))?;
+        }
+        Ok(out)
+    }
+
+    fn place(&self, named: &NamedRows<N>, error: Error) -> Error {
+        error.in_file(self.lines.path()).at_line(named.line)
+    }
+
+    fn read(&mut self) -> Result<Option<NamedRows<N>>> {
+        while let Some(line) = self.lines.next_line()? {
+            let Ok(line) = std::str::from_utf8(line) else {
+                return Err(self.lines.error("expected UTF-8 text"));
+            };
+            if line.trim().is_empty() {
+                continue;
+            }
+            let fields: Vec<&str> = if line.contains('\t') {
+                line.split('\t').collect()
+            } else {
+                line.split_whitespace().collect()
+            };
+            let Ok(names) = <[&str; N]>::try_from(&fields[..]) else {
+                let message = format!(
+                    "expected {N} fields ({}), found {}",
+                    self.fields.join(" "),
+                    fields.len()
+                );
+                return Err(self.lines.error(message));
+            };
+            let names = names.map(|name| name.trim().to_owned());
+            let line = self.lines.number();
+            return Ok(Some(NamedRows { names, line }));
+        }
+        Ok(None)
+    }
+}
+
+impl<const N: usize> Iterator for Relations<N> {
+    type Item = Result<NamedRows<N>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::RowIds;
+
+    fn triplets(text: &str) -> Triplets {
+        let source = std::io::Cursor::new(text.as_bytes().to_vec());
+        Triplets::new(Lines::new(Box::new(source), "t.tsv"))
+    }
+
+    #[test]
+    fn rows_are_found_and_unknown_ones_named() {
+        let ids = RowIds::Named(["a b", "c", "d"].map(String::from).into());
+        let lookup = RowLookup::new(&ids, 3);
+        let mut source = triplets("c\ta b\td\r\n\nd c  d\nd c x\n");
+        let first = source.next().unwrap().unwrap();
+        assert_eq!(source.resolve(&first, &lookup), Ok([1, 0, 2]));
+        let second = source.next().unwrap().unwrap();
+        assert_eq!(source.resolve(&second, &lookup), Ok([2, 1, 2]));
+        let third = source.next().unwrap().unwrap();
+        let error = source.resolve(&third, &lookup).unwrap_err();
+        assert_eq!(error.to_string(), "t.tsv:4: no row is called `x`");
+        assert!(source.next().is_none());
+    }
+
+    #[test]
+    fn a_bad_line_says_what_is_wrong() {
+        let error = triplets("1 2\n").next().unwrap().unwrap_err();
+        let want = "t.tsv:1: expected 3 fields (query positive negative), found 2";
+        assert_eq!(error.to_string(), want);
+    }
+
+    #[test]
+    fn unknown_rows_of_a_pair_may_be_asked_for() {
+        let ids = RowIds::Named(["a", "b", "b"].map(String::from).into());
+        let lookup = RowLookup::new(&ids, 3);
+        let source = std::io::Cursor::new(b"x a\na b\na\n".to_vec());
+        let mut pairs = Pairs::new(Lines::new(Box::new(source), "p.txt"));
+        let pair = pairs.next().unwrap().unwrap();
+        assert_eq!(pairs.resolve_known(&pair, &lookup), Ok([None, Some(0)]));
+        let pair = pairs.next().unwrap().unwrap();
+        let error = pairs.resolve_known(&pair, &lookup).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "p.txt:2: more than one row is called `b`"
+        );
+        let error = pairs.next().unwrap().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "p.txt:3: expected 2 fields (left right), found 1"
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! Rows in the learned space, where scores are dot products.
+//!
+//! With W = P Σ Qᵀ, leftᵀ W right = (Σ^½ Pᵀ left) · (Σ^½ Qᵀ right). The two
+//! brackets are the coordinates of a row on either side, k numbers each; the
+//! projected cosine is their dot product after both are scaled to length one.
+
+use super::preprocess::normalise;
+use super::{Model, Prepared, Score, rank_lost};
+use crate::data::Labelled;
+use crate::eval::{Embedded, nearest};
+use crate::form::{FormRef, Side};
+use crate::{Error, Real, Result, Rows};
+
+/// Coordinates of rows on one side of W, in the balanced SVD gauge with its
+/// signs fixed: they do not depend on how W is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embedding<R> {
+    /// The rows, one after the other.
+    pub values: Vec<R>,
+    /// Coordinates of a row.
+    pub rank: usize,
+}
+
+impl<R: Real> Embedding<R> {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.rank
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The coordinates of row `i`.
+    pub fn row(&self, i: usize) -> &[R] {
+        &self.values[i * self.rank..][..self.rank]
+    }
+}
+
+/// Rows projected on both sides of W and made ready for one way to score them.
+/// It holds k numbers a row and side.
+#[derive(Debug, Clone)]
+pub struct Projection<R> {
+    left: Vec<R>,
+    /// `None` where both sides are the same.
+    right: Option<Vec<R>>,
+    rank: usize,
+}
+
+impl<R: Real> Projection<R> {
+    /// Projects the members among the rows, which are as the form saw its
+    /// training rows.
+    pub fn new(
+        form: FormRef<'_, R>,
+        rows: &Rows<R>,
+        members: &[u32],
+        score: Score,
+    ) -> Result<Self> {
+        // Scores do not depend on the signs of the gauge, not even in rounding.
+        let gauge = form.gauge().ok_or_else(rank_lost)?;
+        let rank = form.rank();
+        let coordinates = |side: Side| {
+            let mut out = form.embed(&gauge, rows, members, side);
+            if score == Score::Cosine {
+                out.chunks_exact_mut(rank).for_each(normalise_row);
+            }
+            out
+        };
+        Ok(Projection {
+            left: coordinates(Side::Left),
+            right: match form {
+                FormRef::Factored(_) => Some(coordinates(Side::Right)),
+                FormRef::Psd(_) => None,
+            },
+            rank,
+        })
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.left.len() / self.rank
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn right(&self) -> &[R] {
+        self.right.as_ref().unwrap_or(&self.left)
+    }
+
+    /// The score of two rows; it has the same bits as in a list of neighbours.
+    #[track_caller]
+    pub fn score(&self, left: usize, right: usize) -> f64 {
+        let left = &self.left[left * self.rank..][..self.rank];
+        let right = &self.right()[right * self.rank..][..self.rank];
+        let products = left.iter().zip(right).map(|(a, b)| a.to_f64() * b.to_f64());
+        products.fold(0.0, |sum, product| sum + product)
+    }
+
+    /// All scores, for retrieval and lists of neighbours.
+    pub fn scorer(&self) -> Embedded<'_, R> {
+        Embedded::new(&self.left, self.right(), self.rank)
+    }
+}
+
+fn normalise_row<R: Real>(row: &mut [R]) {
+    let mut wide: Vec<f64> = row.iter().map(|v| v.to_f64()).collect();
+    normalise(&mut wide);
+    row.iter_mut()
+        .zip(wide)
+        .for_each(|(v, w)| *v = R::from_f64(w));
+}
+
+impl Model {
+    /// Coordinates in the learned space of rows that [`Model::prepare`] made
+    /// ready. Dot products of left with right coordinates are scores; where W is
+    /// symmetric both sides are the same.
+    ///
+    /// The signs are those for which the largest entry of each left singular
+    /// vector is positive. An error where the rows have another precision than
+    /// the model, or coordinates leave its range.
+    pub fn embed<R: Real>(&self, rows: &Prepared<R>, side: Side) -> Result<Embedding<R>> {
+        let form = self.form.as_precision::<R>()?.view();
+        let gauge = form.signed_gauge().ok_or_else(rank_lost)?;
+        let (values, rank) = (
+            form.embed(&gauge, &rows.rows, &members(&rows.rows), side),
+            form.rank(),
+        );
+        match values.iter().position(|v| !v.to_f64().is_finite()) {
+            None => Ok(Embedding { values, rank }),
+            Some(at) => Err(Error::failure(format!(
+                "row {} has coordinates beyond the range of {}",
+                at / rank,
+                R::NAME
+            ))),
+        }
+    }
+
+    /// Projects rows that [`Model::prepare`] made ready, to score many pairs or
+    /// to find the neighbours of many rows. Without `score` scores are read as
+    /// the model says.
+    pub fn project<R: Real>(
+        &self,
+        rows: &Prepared<R>,
+        score: Option<Score>,
+    ) -> Result<Projection<R>> {
+        self.project_members(rows, &members(&rows.rows), score)
+    }
+
+    fn project_members<R: Real>(
+        &self,
+        rows: &Prepared<R>,
+        members: &[u32],
+        score: Option<Score>,
+    ) -> Result<Projection<R>> {
+        if self.card.task != "similarity" {
+            return Err(Error::input(format!(
+                "a model for {} does not score pairs of rows",
+                self.card.task
+            )));
+        }
+        let form = self.form.as_precision::<R>()?.view();
+        let score = score.unwrap_or(self.card.score);
+        Projection::new(form, &rows.rows, members, score)
+    }
+
+    /// The score of two rows, read as the model says. It prepares all rows:
+    /// [`Model::project`] them once where there are many pairs.
+    #[track_caller]
+    pub fn score<R: Real>(&self, data: &Labelled<R>, left: usize, right: usize) -> Result<f64> {
+        let rows = data.rows.len();
+        assert!(
+            left < rows && right < rows,
+            "rows {left} and {right} of {rows}"
+        );
+        let prepared = self.prepare(data.rows.clone(), &data.features)?;
+        let pair = [left as u32, right as u32];
+        Ok(self.project_members(&prepared, &pair, None)?.score(0, 1))
+    }
+
+    /// The `k` rows that score best with the query, best first, with their
+    /// scores; of equal scores the smaller row comes first, and the query itself
+    /// is left out. It projects all rows: [`Model::project`] them once and use
+    /// [`nearest()`] where there are many queries.
+    ///
+    /// ```no_run
+    /// use rankfold::{Similarity, data};
+    ///
+    /// let train = data::read_labelled::<f32>("train.svm.gz")?;
+    /// let model = Similarity::loreta_psd().rank(30).seed(1).fit(&train)?;
+    /// for (row, score) in model.neighbors(&train, 17, 10)? {
+    ///     println!("{row}\t{score:.3}");
+    /// }
+    /// # Ok::<(), rankfold::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn neighbors<R: Real>(
+        &self,
+        data: &Labelled<R>,
+        query: usize,
+        k: usize,
+    ) -> Result<Vec<(usize, f64)>> {
+        let prepared = self.prepare(data.rows.clone(), &data.features)?;
+        let projection = self.project(&prepared, None)?;
+        let mut out = Vec::new();
+        nearest(&projection.scorer(), &[query], k, 1, |_, found| {
+            out.extend_from_slice(found);
+            Ok::<_, Error>(())
+        })?;
+        Ok(out)
+    }
+}
+
+/// All rows.
+fn members<R: Real>(rows: &Rows<R>) -> Vec<u32> {
+    let count = u32::try_from(rows.len()).expect("fewer than 2³² rows");
+    (0..count).collect()
+}
