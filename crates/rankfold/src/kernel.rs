@@ -246,6 +246,13 @@ fn lanes_dot(a: &[f64], b: &[f64]) -> f64 {
     (half[0] + half[2]) + (half[1] + half[3]) + tail
 }
 
+vectorised! {
+    /// `out = Σ a²`.
+    pub(crate) fn sum_of_squares<>(out: &mut f64, a: &[f64]) {
+        *out = lanes_dot(a, a);
+    }
+}
+
 /// a·b in a fixed order of summation.
 #[inline]
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -142,11 +142,11 @@ impl<R: Real> Factored<R> {
         self.upkeep.is_stale()
     }
 
-    /// Keeps the small state healthy after an update that changed `rows` rows.
-    pub(crate) fn after_update(&mut self, rows: usize) {
+    /// Keeps the small state healthy after an update that changed `rows` rows
+    /// and left it like this.
+    pub(crate) fn after_update(&mut self, rows: usize, now: Health) {
         let height = self.left.rows() + self.right.rows();
         let rank = self.rank();
-        let now = self.health();
         match self.upkeep.after_update::<R>(rows, height, rank, now) {
             Due::Nothing => {}
             Due::Polish => self.polish(),
@@ -177,21 +177,22 @@ impl<R: Real> Factored<R> {
     }
 
     fn health(&self) -> Health {
+        let (left, right) = (
+            self.left.health_after(0.0, 0.0),
+            self.right.health_after(0.0, 0.0),
+        );
+        self.joint_health(left, right, [0.0, 0.0])
+    }
+
+    /// What the form is like with sides like these, and a core whose norm and
+    /// that of its inverse are larger by at most this much.
+    pub(crate) fn joint_health(&self, left: Health, right: Health, more: [f64; 2]) -> Health {
+        let core = (self.core.norm() + more[0]) * (self.core_inverse.norm() + more[1]);
+        let sides = (left.condition * right.condition).sqrt();
         Health {
-            condition: self.condition(),
-            size: self.size(),
+            condition: sides * core / self.rank() as f64,
+            size: (left.size * right.size).sqrt(),
         }
-    }
-
-    fn size(&self) -> f64 {
-        (self.left.gram.trace() * self.right.gram.trace()).sqrt()
-    }
-
-    /// At least cond(W) / k³: what the condition of W may be at most, as far as
-    /// traces and norms can tell.
-    fn condition(&self) -> f64 {
-        let core = self.core.norm() * self.core_inverse.norm() / self.rank() as f64;
-        (self.left.condition() * self.right.condition()).sqrt() * core
     }
 }
 

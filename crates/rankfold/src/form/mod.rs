@@ -15,8 +15,7 @@ mod upkeep;
 pub use factored::Factored;
 pub use psd::Psd;
 pub use tall::Tall;
-pub(crate) use tall::{stays_regular, trace_condition};
-pub(crate) use upkeep::Upkeep;
+pub(crate) use upkeep::{Health, Upkeep};
 
 use crate::kernel::padded;
 use crate::linalg::Square;

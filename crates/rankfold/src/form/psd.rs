@@ -1,7 +1,7 @@
 //! W = Ỹ K Ỹᵀ with K positive definite: one tall factor and a small core.
 
 use super::factored::dense;
-use super::tall::trace_condition;
+use super::tall::trace_health;
 use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
 use crate::kernel::{dot, padded};
@@ -127,11 +127,11 @@ impl<R: Real> Psd<R> {
         self.upkeep.is_stale()
     }
 
-    /// Keeps the small state healthy after an update that changed `rows` rows.
-    pub(crate) fn after_update(&mut self, rows: usize) {
+    /// Keeps the small state healthy after an update that changed `rows` rows
+    /// and left it like this.
+    pub(crate) fn after_update(&mut self, rows: usize, now: Health) {
         let height = self.factor.rows();
         let rank = self.rank();
-        let now = self.health();
         match self.upkeep.after_update::<R>(rows, height, rank, now) {
             Due::Nothing => {}
             Due::Polish => self.polish(),
@@ -161,15 +161,17 @@ impl<R: Real> Psd<R> {
     }
 
     fn health(&self) -> Health {
-        Health {
-            condition: self.condition(),
-            size: self.factor.gram.trace(),
-        }
+        self.joint_health(self.factor.health_after(0.0, 0.0), [0.0, 0.0])
     }
 
-    fn condition(&self) -> f64 {
-        let core = trace_condition(&self.core, &self.core_inverse, [0.0, 0.0]);
-        self.factor.condition() * core
+    /// What the form is like with a factor like this, and a core whose trace
+    /// and that of its inverse have grown by this much.
+    pub(crate) fn joint_health(&self, factor: Health, gains: [f64; 2]) -> Health {
+        let core = trace_health(&self.core, &self.core_inverse, gains);
+        Health {
+            condition: factor.condition * core.condition,
+            size: factor.size,
+        }
     }
 
     /// Grows to at least this number of rows; W gains zero rows and columns.

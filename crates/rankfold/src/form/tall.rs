@@ -1,5 +1,6 @@
 //! A tall factor: n rows of k numbers, with its Gram matrix tracked.
 
+use super::upkeep::Health;
 use crate::aligned::Aligned;
 use crate::kernel::{gather, padded, prefetch_rows, row_width, scatter};
 use crate::linalg::{Square, cholesky_upper};
@@ -204,18 +205,18 @@ impl<R: Real> Tall<R> {
         }
     }
 
-    /// Whether entries would stay within the range of their precision if the
-    /// trace of S, the squared norm of all entries, grew by this much.
-    pub(crate) fn stays_in_range(&self, trace_gain: f64) -> bool {
-        let norm = (self.gram.trace() + trace_gain).sqrt();
-        // Beside the largest column, much smaller ones must keep their digits.
-        norm > R::TINY / R::EPSILON * 1e6 && norm < R::MAX / 2.0
+    /// What S will be like when its trace and that of S⁻¹ have grown by this
+    /// much.
+    pub(crate) fn health_after(&self, trace_gain: f64, inverse_trace_gain: f64) -> Health {
+        let gains = [trace_gain, inverse_trace_gain];
+        trace_health(&self.gram, &self.gram_inverse, gains)
     }
 
-    /// The condition estimate if the traces of S and S⁻¹ grew by this much.
-    pub(crate) fn condition_after(&self, trace_gain: f64, inverse_trace_gain: f64) -> f64 {
-        let gains = [trace_gain, inverse_trace_gain];
-        trace_condition(&self.gram, &self.gram_inverse, gains)
+    /// Whether a factor of this squared norm is within the range of its
+    /// precision, with room for columns much smaller than the largest.
+    pub(crate) fn in_range(size: f64) -> bool {
+        let norm = size.sqrt();
+        norm > R::TINY / R::EPSILON * 1e6 && norm < R::MAX / 2.0
     }
 
     /// Whether a factor with columns of these squared norms keeps its digits.
@@ -223,30 +224,21 @@ impl<R: Real> Tall<R> {
         let inside = |s: &f64| s.sqrt() > R::TINY / R::EPSILON && s.sqrt() < R::MAX / 2.0;
         squared_norms.iter().all(inside)
     }
-
-    /// tr S · tr S⁻¹ / k²: between cond(S)/k² and cond(S), for the price of two traces.
-    pub(crate) fn condition(&self) -> f64 {
-        trace_condition(&self.gram, &self.gram_inverse, [0.0, 0.0])
-    }
 }
 
-/// tr M · tr M⁻¹ / k² of a positive definite matrix after its traces grew by
-/// this much; infinite where they would no longer be those of one.
-pub(crate) fn trace_condition(m: &Square, inverse: &Square, gains: [f64; 2]) -> f64 {
+/// The trace of a positive definite matrix, and tr M · tr M⁻¹ / k², which lies
+/// between cond(M)/k² and cond(M), after both traces grew by this much. Infinite
+/// where they would no longer be traces of such matrices.
+pub(crate) fn trace_health(m: &Square, inverse: &Square, gains: [f64; 2]) -> Health {
     let k = m.size() as f64;
     let (trace, inverse) = (m.trace() + gains[0], inverse.trace() + gains[1]);
-    if trace > 0.0 && inverse > 0.0 {
-        trace / k * (inverse / k)
-    } else {
-        f64::INFINITY
+    let sound = trace > 0.0 && inverse > 0.0;
+    Health {
+        size: trace,
+        condition: if sound {
+            trace / k * (inverse / k)
+        } else {
+            f64::INFINITY
+        },
     }
-}
-
-/// Whether small matrices of these condition estimates can still be told from
-/// singular ones, and a refresh can make good ones of them again. A step drives
-/// the condition of S towards the square of that of W, and K the other way, so
-/// that together they may look worse than W is.
-pub(crate) fn stays_regular(grams: &[f64], core: f64) -> bool {
-    let product: f64 = grams.iter().product();
-    grams.iter().all(|&c| c < 1e14) && product.powf(1.0 / grams.len() as f64) * core < 1e22
 }

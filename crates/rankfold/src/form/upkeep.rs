@@ -47,6 +47,16 @@ pub(crate) struct Health {
     pub size: f64,
 }
 
+impl Health {
+    /// Whether a form whose worst Gram matrix has this condition can still be
+    /// told from a singular one, and a refresh can make a good one of it again.
+    /// A step drives the condition of S towards the square of that of W, and
+    /// that of K the other way, so together they may look worse than W is.
+    pub fn is_regular(&self, worst_gram: f64) -> bool {
+        worst_gram < 1e14 && self.condition < 1e22
+    }
+}
+
 /// What a form should do after an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {

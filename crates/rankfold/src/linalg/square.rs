@@ -75,7 +75,9 @@ impl Square {
 
     /// ‖·‖ (Frobenius).
     pub fn norm(&self) -> f64 {
-        kernel::dot(&self.data, &self.data).sqrt()
+        let mut sum = 0.0;
+        kernel::sum_of_squares(&mut sum, &self.data);
+        sum.sqrt()
     }
 
     /// `out = self · x`; both padded.

@@ -9,7 +9,7 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
 use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
-use crate::form::{Factored, Tall, stays_regular};
+use crate::form::{Factored, Health, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result};
 
@@ -118,10 +118,10 @@ impl Side {
         ]
     }
 
-    fn condition<R: Real>(&self, tall: &Tall<R>, a: &[f64], z: &[f64]) -> f64 {
+    fn health<R: Real>(&self, tall: &Tall<R>, a: &[f64], z: &[f64]) -> Health {
         let [aa, az, zz] = self.inverse_weights();
         let gain = aa * dot(a, a) + 2.0 * az * dot(a, z) + zz * dot(z, z);
-        tall.condition_after(self.trace_gain, gain)
+        tall.health_after(self.trace_gain, gain)
     }
 
     fn inverse_is_finite(&self, z: &[f64]) -> bool {
@@ -241,11 +241,15 @@ impl<R: Real> Retract<R> for Loreta<R> {
             za,
         );
         let right = Side::new(example.right.squared_norm(), g, tau, v, b, x, zb);
+        let (after_left, after_right) = (
+            left.health(&form.left, a, za),
+            right.health(&form.right, b, zb),
+        );
         let healthy = left.ratio > RANK_LOSS
             && right.ratio > RANK_LOSS
             && kappa.is_finite()
-            && form.left.stays_in_range(left.trace_gain)
-            && form.right.stays_in_range(right.trace_gain)
+            && Tall::<R>::in_range(after_left.size)
+            && Tall::<R>::in_range(after_right.size)
             && (dot(a, a) * dot(b, b) * kappa * kappa).is_finite()
             && (dot(x, x) * dot(y, y)).is_finite()
             && left.inverse_is_finite(za)
@@ -255,12 +259,8 @@ impl<R: Real> Retract<R> for Loreta<R> {
         }
         let change = kappa.abs() * (dot(a, a) * dot(b, b)).sqrt();
         let inverse_change = (kappa / (delta * delta)).abs() * (dot(x, x) * dot(y, y)).sqrt();
-        let core = (form.core.norm() + change) * (form.core_inverse.norm() + inverse_change);
-        let sides = [
-            left.condition(&form.left, a, za),
-            right.condition(&form.right, b, zb),
-        ];
-        if !stays_regular(&sides, core / form.rank() as f64) {
+        let now = form.joint_health(after_left, after_right, [change, inverse_change]);
+        if !now.is_regular(after_left.condition.max(after_right.condition)) {
             return Attempt::Worn;
         }
 
@@ -280,7 +280,7 @@ impl<R: Real> Retract<R> for Loreta<R> {
         scaled(&mut t[0], x, -kappa / (delta * delta));
         form.core_inverse.add_outer([&t[0]], [y]);
 
-        form.after_update(example.left.len() + example.right.len());
+        form.after_update(example.left.len() + example.right.len(), now);
         Attempt::Moved
     }
 

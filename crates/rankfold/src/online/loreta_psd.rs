@@ -10,7 +10,7 @@
 
 use super::loreta::{RANK_LOSS, set_row};
 use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
-use crate::form::{Psd, stays_regular, trace_condition};
+use crate::form::{Psd, Tall};
 use crate::kernel::{dot, padded};
 use crate::linalg::solve_tiny;
 use crate::{Loss, Real, Result};
@@ -198,7 +198,9 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
         let mut middle = n;
         let ratio = solve_tiny(system, &mut middle);
 
-        let gain = weighted_trace(&n, m);
+        let after = form
+            .factor
+            .health_after(weighted_trace(&n, m), -weighted_trace(&middle, tm));
         let finite = |a: &[[f64; 4]; 4]| a.iter().flatten().all(|e| e.is_finite());
         let healthy = ratio > RANK_LOSS
             && ratio.is_finite()
@@ -208,19 +210,16 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
             && finite(&middle)
             && e.iter().chain(&e_inverse).flatten().all(|v| v.is_finite())
             && tm.iter().chain(&m).all(|v| dot(v, v).is_finite())
-            && form.factor.stays_in_range(gain);
+            && Tall::<R>::in_range(after.size);
         if !healthy {
             return Attempt::Refused;
         }
-        let gram = form
-            .factor
-            .condition_after(gain, -weighted_trace(&middle, tm));
         let gains = [
             weighted_trace(&e, [&h[0], &h[1]]),
             -weighted_trace(&e_inverse, [&x[0], &x[1]]),
         ];
-        let core = trace_condition(&form.core, &form.core_inverse, gains);
-        if !stays_regular(&[gram], core) {
+        let now = form.joint_health(after, gains);
+        if !now.is_regular(after.condition) {
             return Attempt::Worn;
         }
 
@@ -247,7 +246,7 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
         combine(t, [&x[0], &x[1]], scaled(-1.0, e_inverse));
         form.core_inverse.add_outer([&t[0], &t[1]], [&x[0], &x[1]]);
 
-        form.after_update(example.left.len() + example.right.len());
+        form.after_update(example.left.len() + example.right.len(), now);
         Attempt::Moved
     }
 
