@@ -150,6 +150,12 @@ impl Side {
     }
 }
 
+/// Whether a change of rows can be written in their precision: it may be large
+/// where the example is small, though their product is not.
+pub(super) fn row_fits<R: Real>(w: &[f64], scale: f64) -> bool {
+    (dot(w, w).sqrt() * scale).abs() < R::MAX
+}
+
 pub(super) fn set_row<R: Real>(row: &mut [R], w: &[f64], scale: f64) {
     for (r, w) in row.iter_mut().zip(w) {
         *r = R::from_f64(scale * w);
@@ -248,6 +254,8 @@ impl<R: Real> Retract<R> for Loreta<R> {
         let healthy = left.ratio > RANK_LOSS
             && right.ratio > RANK_LOSS
             && kappa.is_finite()
+            && row_fits::<R>(y, g * scale)
+            && row_fits::<R>(x, g)
             && Tall::<R>::in_range(after_left.size)
             && Tall::<R>::in_range(after_right.size)
             && (dot(a, a) * dot(b, b) * kappa * kappa).is_finite()

@@ -8,7 +8,7 @@
 //!
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 5.
 
-use super::loreta::{RANK_LOSS, set_row};
+use super::loreta::{RANK_LOSS, row_fits, set_row};
 use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
 use crate::form::{Psd, Tall};
 use crate::kernel::{dot, padded};
@@ -198,6 +198,8 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
         let mut middle = n;
         let ratio = solve_tiny(system, &mut middle);
 
+        // L = Φ Xᵀ: one row for p, one for q.
+        combine(t, [&x[0], &x[1]], transposed(phi));
         let after = form
             .factor
             .health_after(weighted_trace(&n, m), -weighted_trace(&middle, tm));
@@ -210,6 +212,8 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
             && finite(&middle)
             && e.iter().chain(&e_inverse).flatten().all(|v| v.is_finite())
             && tm.iter().chain(&m).all(|v| dot(v, v).is_finite())
+            && row_fits::<R>(&t[0], scale)
+            && row_fits::<R>(&t[1], 1.0)
             && Tall::<R>::in_range(after.size);
         if !healthy {
             return Attempt::Refused;
@@ -223,8 +227,7 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
             return Attempt::Worn;
         }
 
-        // Ỹ[supp] += D L with L = Φ Xᵀ: one row of L for p, one for q.
-        combine(t, [&x[0], &x[1]], transposed(phi));
+        // Ỹ[supp] += D L.
         set_row(row, &t[0], scale);
         form.factor.add_outer(example.left, row);
         set_row(row, &t[1], 1.0);
