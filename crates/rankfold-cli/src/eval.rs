@@ -26,7 +26,7 @@ pub struct Eval {
     /// The model
     model: PathBuf,
 
-    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst; `-` is svmlight from stdin
     data: PathBuf,
 
     /// How two rows are scored [default: as the model says]

@@ -52,7 +52,7 @@ impl Train {
       goes on where it was stopped; the first time it starts from the beginning
   rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt")]
 pub struct TrainSimilarity {
-    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst; `-` is svmlight from stdin
     data: PathBuf,
 
     /// The model file to write

@@ -724,3 +724,45 @@ fn triplets_that_change_nothing_are_no_updates() {
         (&200.into(), &0.into())
     );
 }
+
+#[test]
+fn rows_and_models_go_through_pipes() {
+    let place = place_with_data();
+    let said = place.run(&[&RUN[..], &["--steps", "500", "-o", "m"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let rows = place.read("train.svm");
+    let piped = [
+        "train",
+        "similarity",
+        "-",
+        "--rank",
+        "6",
+        "--step-size",
+        "1",
+        "--seed",
+        "3",
+        "--steps",
+        "500",
+        "-o",
+        "n",
+    ];
+    let said = place.run_with(&piped, &rows);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(bytes(&place, "m"), bytes(&place, "n"));
+    let test = place.read("test.svm");
+    let found = place.run_with(&["eval", "m", "-", "--json"], &test).json();
+    assert_eq!(
+        found,
+        place.run(&["eval", "m", "test.svm", "--json"]).json()
+    );
+
+    let out = Command::new(cargo_bin!("rankfold"))
+        .current_dir(place.path(""))
+        .args([&RUN[..], &["--steps", "500", "-o", "-", "--quiet"]].concat())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(
+        (out.status.code(), out.stdout),
+        (Some(0), bytes(&place, "m"))
+    );
+}

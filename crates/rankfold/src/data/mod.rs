@@ -106,9 +106,12 @@ pub struct Labelled<R> {
 
 /// Reads rows and labels from a file, by its extension: `.svm` (also
 /// `.svmlight`, `.libsvm`), `.csv`, `.tsv`, `.jsonl` (also `.ndjson`), each
-/// also with `.gz` or `.zst`.
+/// also with `.gz` or `.zst`. `-` is svmlight from stdin.
 pub fn read_labelled<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
     let path = path.as_ref();
+    if open::is_dash(path) {
+        return read_svmlight(path);
+    }
     match Format::of(path)? {
         Format::Svmlight => read_svmlight(path),
         Format::Table(delimiter) => read_table(path, delimiter),
