@@ -1,8 +1,8 @@
 //! W = Ã K B̃ᵀ: two tall factors and a small core.
 
+use super::product::Product;
 use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
-use crate::kernel::{dot, padded};
 use crate::linalg::{Scratch, Square, cholesky_upper, solve_upper, svd};
 use crate::{Real, Result, SparseRow};
 
@@ -78,21 +78,22 @@ impl<R: Real> Factored<R> {
         self.upkeep.refreshes
     }
 
+    fn product(&self) -> Product<'_, R> {
+        Product {
+            left: &self.left,
+            core: &self.core,
+            right: &self.right,
+        }
+    }
+
     /// leftᵀ W right.
     pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
-        let width = padded(self.rank());
-        let mut buffer = vec![0.0; 3 * width];
-        let (u, rest) = buffer.split_at_mut(width);
-        let (v, kv) = rest.split_at_mut(width);
-        self.left.project(u, left);
-        self.right.project(v, right);
-        self.core.multiply(kv, v);
-        dot(u, kv)
+        self.product().score(left, right)
     }
 
     /// W as dense rows: for tests and tiny matrices.
     pub fn to_dense(&self) -> Vec<Vec<f64>> {
-        dense(&self.left, &self.core, &self.right)
+        self.product().to_dense()
     }
 
     /// The balanced SVD gauge, or `None` when W has lost rank to working
@@ -194,26 +195,7 @@ impl<R: Real> Factored<R> {
             size: (left.size * right.size).sqrt(),
         }
     }
-}
 
-/// Ã K B̃ᵀ as dense rows.
-pub(super) fn dense<R: Real>(left: &Tall<R>, core: &Square, right: &Tall<R>) -> Vec<Vec<f64>> {
-    let k = core.size();
-    let entry = |i: usize, j: usize| {
-        let mut sum = 0.0;
-        for a in 0..k {
-            for b in 0..k {
-                sum += left.row(i)[a].to_f64() * core.get(a, b) * right.row(j)[b].to_f64();
-            }
-        }
-        sum
-    };
-    (0..left.rows())
-        .map(|i| (0..right.rows()).map(|j| entry(i, j)).collect())
-        .collect()
-}
-
-impl<R: Real> Factored<R> {
     /// Grows both sides to at least these numbers of rows; W gains zero rows
     /// and columns.
     pub fn grow(&mut self, left: usize, right: usize) -> Result<()> {

@@ -7,6 +7,7 @@
 //! step is still exactly the dense one.
 
 mod factored;
+mod product;
 mod psd;
 mod signs;
 mod tall;

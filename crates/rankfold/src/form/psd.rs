@@ -1,10 +1,9 @@
 //! W = Ỹ K Ỹᵀ with K positive definite: one tall factor and a small core.
 
-use super::factored::dense;
+use super::product::Product;
 use super::tall::trace_health;
 use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Tall};
-use crate::kernel::{dot, padded};
 use crate::linalg::{Scratch, Square, cholesky_upper, solve_upper, svd};
 use crate::{Real, Result, SparseRow};
 
@@ -66,21 +65,22 @@ impl<R: Real> Psd<R> {
         self.upkeep.refreshes
     }
 
+    fn product(&self) -> Product<'_, R> {
+        Product {
+            left: &self.factor,
+            core: &self.core,
+            right: &self.factor,
+        }
+    }
+
     /// leftᵀ W right.
     pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
-        let width = padded(self.rank());
-        let mut buffer = vec![0.0; 3 * width];
-        let (u, rest) = buffer.split_at_mut(width);
-        let (v, kv) = rest.split_at_mut(width);
-        self.factor.project(u, left);
-        self.factor.project(v, right);
-        self.core.multiply_transposed(kv, v);
-        dot(u, kv)
+        self.product().score(left, right)
     }
 
     /// W as dense rows: for tests and tiny matrices.
     pub fn to_dense(&self) -> Vec<Vec<f64>> {
-        dense(&self.factor, &self.core, &self.factor)
+        self.product().to_dense()
     }
 
     /// The balanced SVD gauge (both sides are the same), or `None` when W has
