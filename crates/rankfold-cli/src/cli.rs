@@ -6,8 +6,8 @@ use rankfold::Result;
 use crate::output::Output;
 use crate::{demo, eval, info, neighbors, predict, split, train, transform, vectorize};
 
-/// Learns low-rank matrix models online: similarities, metrics, kernels,
-/// ratings and label rankings.
+/// Learns low-rank similarities online, from labels or triplets, at a cost that
+/// does not depend on the number of features.
 #[derive(Parser)]
 #[command(name = "rankfold", version, about, max_term_width = 100)]
 pub struct Cli {

@@ -17,7 +17,7 @@ use crate::train::ScoreName;
 ///
 /// Every row is a query against all other rows; rows with its label should
 /// come first. Ties count against the model. The control is the cosine between
-/// the rows themselves.
+/// the rows themselves, after the preprocessing that the model keeps.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold eval model.safetensors test.svm

@@ -159,6 +159,15 @@ enum LearnerName {
     Loreta,
 }
 
+impl From<LearnerName> for SimilarityLearner {
+    fn from(name: LearnerName) -> Self {
+        match name {
+            LearnerName::LoretaPsd => SimilarityLearner::LoretaPsd,
+            LearnerName::Loreta => SimilarityLearner::Loreta,
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum InitName {
     Identity,
@@ -213,15 +222,11 @@ impl TrainSimilarity {
     }
 
     fn options(&self) -> Similarity {
-        let learner = match self.learner {
-            LearnerName::LoretaPsd => SimilarityLearner::LoretaPsd,
-            LearnerName::Loreta => SimilarityLearner::Loreta,
-        };
         let init = match self.init {
             InitName::Identity => Init::Identity,
             InitName::Gaussian => Init::Gaussian,
         };
-        let mut options = Similarity::new(learner)
+        let mut options = Similarity::new(self.learner.into())
             .rank(self.rank)
             .init(init)
             .seed(self.seed)
@@ -376,7 +381,7 @@ impl TrainSimilarity {
                 ("interrupted", path)
             }
         };
-        let (learner, seconds) = (options_name(self.learner), seconds());
+        let (learner, seconds) = (SimilarityLearner::from(self.learner).name(), seconds());
         let report = json!({
             "format": 1,
             "task": "similarity",
@@ -432,13 +437,6 @@ impl TrainSimilarity {
                 listed.join(", ")
             ));
         }
-    }
-}
-
-fn options_name(learner: LearnerName) -> &'static str {
-    match learner {
-        LearnerName::LoretaPsd => SimilarityLearner::LoretaPsd.name(),
-        LearnerName::Loreta => SimilarityLearner::Loreta.name(),
     }
 }
 

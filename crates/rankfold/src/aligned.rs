@@ -45,11 +45,6 @@ impl<R: Real> Aligned<R> {
         self.len = len;
         true
     }
-
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        self.lines.capacity() * LINE
-    }
 }
 
 impl<R> Deref for Aligned<R> {

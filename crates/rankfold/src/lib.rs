@@ -1,5 +1,28 @@
-//! Low-rank matrix models: similarities, metrics, kernels, ratings and label
-//! rankings, learned online.
+//! Low-rank matrix models, learned online, one example at a time.
+//!
+//! A model is a matrix W of rank k that scores pairs of sparse rows,
+//! leftᵀ W right. Where to look:
+//!
+//! - [`data`] reads rows, labels and triplets, and turns text into rows;
+//! - [`Similarity`] learns which rows are alike, from labels or triplets: options
+//!   in a builder, [`Similarity::fit`] for a whole data set, a [`task::Session`]
+//!   to drive the training yourself;
+//! - [`Model`] stands alone in one file, scores rows and finds neighbours;
+//! - [`task::Evaluate`] measures a model, with plain cosine beside it;
+//! - [`online`] has the learners and the seam that examples come through,
+//!   [`form`] how W is stored, [`check`] what a form claims about itself.
+//!
+//! ```no_run
+//! use rankfold::{Similarity, data};
+//!
+//! let train = data::read_labelled::<f32>("train.svm.gz")?;
+//! let model = Similarity::loreta_psd().rank(30).steps(500_000).seed(1).fit(&train)?;
+//! for (row, score) in model.neighbors(&train, 17, 10)? {
+//!     println!("{row}\t{score:.3}");
+//! }
+//! model.save("similarity.safetensors")?;
+//! # Ok::<(), rankfold::Error>(())
+//! ```
 #![warn(missing_docs)]
 
 mod aligned;

@@ -205,13 +205,6 @@ impl<R: Real> Rows<R> {
         self.indices.len()
     }
 
-    /// Bytes held by the rows.
-    pub fn bytes(&self) -> usize {
-        self.starts.capacity() * size_of::<usize>()
-            + self.indices.capacity() * size_of::<u32>()
-            + self.values.capacity() * size_of::<R>()
-    }
-
     /// Row `i`.
     #[inline]
     pub fn row(&self, i: usize) -> SparseRow<'_, R> {

@@ -141,14 +141,6 @@ impl<'a, R: Real> FormRef<'a, R> {
         }
     }
 
-    /// Bytes held by the tall factors.
-    pub fn bytes(self) -> usize {
-        match self {
-            FormRef::Factored(form) => form.left().bytes() + form.right().bytes(),
-            FormRef::Psd(form) => form.factor().bytes(),
-        }
-    }
-
     /// The tall factors of the left and the right side.
     pub fn sides(self) -> (&'a Tall<R>, &'a Tall<R>) {
         match self {

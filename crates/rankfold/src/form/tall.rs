@@ -83,11 +83,6 @@ impl<R: Real> Tall<R> {
         &self.data[i * self.width..][..self.k]
     }
 
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        self.data.bytes()
-    }
-
     /// Adds rows of zeros up to `rows`, which leaves W and S exact.
     pub fn grow(&mut self, rows: usize) -> Result<()> {
         let more = rows.saturating_sub(self.rows());

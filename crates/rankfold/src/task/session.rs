@@ -253,11 +253,6 @@ impl<'a, R: Real> Session<'a, R> {
         found.map(|found| metrics(&found))
     }
 
-    /// Bytes of the rows and factors at work.
-    pub fn bytes(&self) -> usize {
-        self.inputs.rows.bytes() + self.learner.form().bytes()
-    }
-
     /// Goes on for at most this many steps, to the next point of the learning
     /// curve at the farthest.
     pub fn advance(&mut self, at_most: u64) -> Result<Event> {
@@ -326,38 +321,32 @@ impl<'a, R: Real> Session<'a, R> {
             let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows);
             let (score, threads) = (self.options.score, self.options.threads);
             let form = self.learner.form();
-            // A form that cannot be measured has nothing to show for this point,
-            // but the best one so far is still good.
+            // A form that has lost rank cannot be measured; the best one so far is
+            // still good.
             let found = match form.gauge() {
-                Some(_) => evaluate(
-                    form,
-                    rows,
-                    &valid.members,
-                    &valid.classes,
-                    score,
-                    threads,
-                    &|_| go_on(),
-                )?,
-                None => {
-                    self.without_gain += 1;
-                    self.window = Window::default();
-                    self.history.push(point.clone());
-                    return Ok(Some(point));
+                None => None,
+                Some(_) => {
+                    let go_on = |_| go_on();
+                    let (members, classes) = (&valid.members, &valid.classes);
+                    match evaluate(form, rows, members, classes, score, threads, &go_on)? {
+                        None => return Ok(None),
+                        found => found,
+                    }
                 }
             };
-            let Some(found) = found else {
-                return Ok(None);
-            };
-            point.metrics = metrics(&found);
-            if self.best.as_ref().is_none_or(|best| found.map > best.map) {
-                self.without_gain = 0;
-                self.best = Some(Best {
-                    form: form.to_form(),
-                    counters: self.counters,
-                    map: found.map,
-                });
-            } else {
-                self.without_gain += 1;
+            if let Some(found) = &found {
+                point.metrics = metrics(found);
+            }
+            match found {
+                Some(found) if self.best.as_ref().is_none_or(|best| found.map > best.map) => {
+                    self.without_gain = 0;
+                    self.best = Some(Best {
+                        form: form.to_form(),
+                        counters: self.counters,
+                        map: found.map,
+                    });
+                }
+                _ => self.without_gain += 1,
             }
         }
         self.window = Window::default();
