@@ -11,6 +11,7 @@ use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
+use crate::paths;
 use crate::rows::NamedRows;
 
 /// Write rows as points of the learned space
@@ -62,6 +63,10 @@ impl Transform {
         let start = Instant::now();
         // A name that cannot be written should be known before the work.
         VectorFormat::of(&self.output)?;
+        paths::check(
+            &[Some(&self.output)],
+            &[Some(&self.model), Some(&self.data)],
+        )?;
         let model = Model::load(&self.model)?;
         match &model.form {
             Precise::F32(_) => self.write::<f32>(&model, start, output),

@@ -696,6 +696,22 @@ fn no_command_replaces_what_it_reads() {
     place
         .run(&["split", "x.train.svm", "-o", "x"])
         .refused("x.train.svm: cannot write: this file is the one that is split");
+    place.write("rows.csv", "label,a\nx,1\nx,2\ny,3\ny,4\n");
+    let said = place.run(&[
+        "train",
+        "similarity",
+        "rows.csv",
+        "-o",
+        "t",
+        "--rank",
+        "1",
+        "--steps",
+        "10",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    place
+        .run(&["transform", "t", "rows.csv", "-o", "rows.csv"])
+        .refused("rows.csv: cannot write: this file is read by the same command");
     place.write("d.jsonl", "{\"text\":\"a b\",\"label\":\"x\"}\n");
     place
         .run(&["vectorize", "d.jsonl", "-o", "d.jsonl", "--fit", "v.json"])
