@@ -6,8 +6,9 @@ use std::time::Instant;
 use clap::{Args, Subcommand, ValueEnum};
 use rankfold::data::{Labelled, RowLookup, Triplets, read_labelled};
 use rankfold::model::Steps;
+use rankfold::online::Rule;
 use rankfold::sample::Triplet;
-use rankfold::task::{Checkpoint, Event, Init, Session, SimilarityLearner, Stopped};
+use rankfold::task::{Checkpoint, Event, Init, Session, Stopped};
 use rankfold::{Error, Real, Result, Score, Similarity};
 use serde_json::json;
 
@@ -155,15 +156,35 @@ pub struct TrainSimilarity {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LearnerName {
+    /// LORETA on symmetric positive semi-definite matrices of rank k
     LoretaPsd,
+    /// LORETA on all matrices of rank k
     Loreta,
+    /// LORETA with cheap steps on the small matrix in its middle
+    ManifoldIdentification,
+    /// Passive-aggressive steps on a full matrix
+    Oasis,
+    /// Passive-aggressive steps on two factors
+    PassiveAggressive,
+    /// Gradient descent on two factors
+    Gradient,
+    /// Gradient descent on the factor of a symmetric matrix
+    GradientPsd,
+    /// LogDet steps on a full metric
+    Lego,
 }
 
-impl From<LearnerName> for SimilarityLearner {
+impl From<LearnerName> for Rule {
     fn from(name: LearnerName) -> Self {
         match name {
-            LearnerName::LoretaPsd => SimilarityLearner::LoretaPsd,
-            LearnerName::Loreta => SimilarityLearner::Loreta,
+            LearnerName::LoretaPsd => Rule::LoretaPsd,
+            LearnerName::Loreta => Rule::Loreta,
+            LearnerName::ManifoldIdentification => Rule::ManifoldIdentification,
+            LearnerName::Oasis => Rule::Oasis,
+            LearnerName::PassiveAggressive => Rule::PassiveAggressive,
+            LearnerName::Gradient => Rule::Gradient,
+            LearnerName::GradientPsd => Rule::GradientPsd,
+            LearnerName::Lego => Rule::Lego,
         }
     }
 }
@@ -381,7 +402,7 @@ impl TrainSimilarity {
                 ("interrupted", path)
             }
         };
-        let (learner, seconds) = (SimilarityLearner::from(self.learner).name(), seconds());
+        let (learner, seconds) = (Rule::from(self.learner).name(), seconds());
         let report = json!({
             "format": 1,
             "task": "similarity",

@@ -253,6 +253,24 @@ vectorised! {
     }
 }
 
+vectorised! {
+    /// `row += c · x`.
+    pub(crate) fn add_scaled<R: Real>(row: &mut [R], x: &[R], c: R) {
+        for (r, x) in row.iter_mut().zip(x) {
+            *r = r.mul_plus(c, *x);
+        }
+    }
+}
+
+vectorised! {
+    /// `out += c · row`, in double precision.
+    pub(crate) fn sum_scaled<R: Real>(out: &mut [f64], row: &[R], c: f64) {
+        for (o, r) in out.iter_mut().zip(row) {
+            *o += c * r.to_f64();
+        }
+    }
+}
+
 /// a·b in a fixed order of summation.
 #[inline]
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -131,7 +131,7 @@ impl Demo {
                         })
                         .collect(),
                 },
-                singular_values: model.singular_values()?,
+                singular_values: model.singular_values()?.unwrap_or_default(),
                 examples_note: "The first test digit of each second class is the query: 0, 2, 4, 6, 8, and then 9."
                     .into(),
                 examples: examples(&test, &plain, &found),

@@ -21,6 +21,16 @@ pub trait Scorer: Sync {
     fn scores(&self, out: &mut [f64], first: usize, queries: usize);
 }
 
+impl<S: Scorer + ?Sized> Scorer for Box<S> {
+    fn rows(&self) -> usize {
+        (**self).rows()
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
+        (**self).scores(out, first, queries);
+    }
+}
+
 /// What [`retrieval()`] found: means over the rows that have something to find.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retrieval {

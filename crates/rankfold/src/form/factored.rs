@@ -17,7 +17,16 @@ pub struct Factored<R> {
     pub(crate) core: Square,
     pub(crate) core_inverse: Square,
     pub(crate) upkeep: Upkeep,
+    /// Where a learner works in factors A = ÃC and B = B̃D of its own choice.
+    pub(crate) frame: Option<Frame>,
     polish: Scratch,
+}
+
+/// C and D with C Dᵀ = K, so that W = (ÃC)(B̃D)ᵀ.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Frame {
+    pub left: Square,
+    pub right: Square,
 }
 
 impl<R: Real> Factored<R> {
@@ -54,6 +63,7 @@ impl<R: Real> Factored<R> {
             core,
             core_inverse,
             upkeep,
+            frame: None,
             polish: Scratch::new(k),
         }
     }
@@ -99,8 +109,8 @@ impl<R: Real> Factored<R> {
     /// The balanced SVD gauge, or `None` when W has lost rank to working
     /// precision.
     pub fn gauge(&self) -> Option<Gauge> {
-        let left = cholesky_upper(&self.left.gram)?;
-        let right = cholesky_upper(&self.right.gram)?;
+        let left = cholesky_upper(&self.left.gram_now())?;
+        let right = cholesky_upper(&self.right.gram_now())?;
         let (p, sigma, q) = svd(&(&left * self.core.to_faer() * right.transpose()))?;
         let k = self.rank();
         let scaled =
@@ -112,10 +122,55 @@ impl<R: Real> Factored<R> {
         })
     }
 
+    /// Makes the stored factors A and B themselves, W = A Bᵀ, for learners that
+    /// move their rows only.
+    pub(crate) fn make_plain(&mut self) {
+        let unit = Square::identity(self.rank());
+        if self.core != unit && !self.refresh() {
+            // Singular to working precision: K goes to one side as it is.
+            self.left.multiply(&self.core);
+            self.core = unit.clone();
+            self.core_inverse = unit;
+        }
+        self.left.untrack();
+        self.right.untrack();
+    }
+
+    /// Has the Gram matrices and their inverses, for learners that need them.
+    pub(crate) fn make_tracked(&mut self) {
+        if !self.left.is_tracked() || !self.right.is_tracked() {
+            self.left.track();
+            self.right.track();
+            self.upkeep = Upkeep::new(self.health());
+        }
+    }
+
     /// Goes to the balanced SVD gauge: W stays as it is to rounding, K = I, and
-    /// the Gram matrices have the condition of W. False, and W as it was,
-    /// when it has lost rank to working precision.
+    /// the Gram matrices have the condition of W. Where a learner has a frame,
+    /// that is the gauge instead. False, and W as it was, when it has lost rank
+    /// to working precision.
     pub fn refresh(&mut self) -> bool {
+        if let Some(frame) = self.frame.take() {
+            let (left, right) = (
+                self.left.norms_after(&frame.left),
+                self.right.norms_after(&frame.right),
+            );
+            let sound = Tall::<R>::holds(&left) && Tall::<R>::holds(&right);
+            if sound {
+                self.left.transform(&frame.left, &left);
+                self.right.transform(&frame.right, &right);
+                self.reset_core();
+            }
+            let unit = Square::identity(self.rank());
+            self.frame = Some(match sound {
+                true => Frame {
+                    left: unit.clone(),
+                    right: unit,
+                },
+                false => frame,
+            });
+            return sound;
+        }
         let gauge = self.gauge().or_else(|| {
             // The tracked matrices may have lost what the rows still know.
             self.left.recompute_gram();
@@ -128,14 +183,18 @@ impl<R: Real> Factored<R> {
         if !Tall::<R>::holds(&gauge.singular_values) {
             return false;
         }
-        let k = self.rank();
         self.left.transform(&gauge.left, &gauge.singular_values);
         self.right.transform(&gauge.right, &gauge.singular_values);
+        self.reset_core();
+        true
+    }
+
+    fn reset_core(&mut self) {
+        let k = self.rank();
         self.core = Square::identity(k);
         self.core_inverse = Square::identity(k);
         let health = self.health();
         self.upkeep.refreshed(health);
-        true
     }
 
     /// Whether a new gauge may help where a step fails.

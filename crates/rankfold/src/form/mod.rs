@@ -7,6 +7,7 @@
 //! step is still exactly the dense one.
 
 mod factored;
+mod full;
 mod product;
 mod psd;
 mod signs;
@@ -14,6 +15,8 @@ mod tall;
 mod upkeep;
 
 pub use factored::Factored;
+pub(crate) use factored::Frame;
+pub use full::Full;
 pub use psd::Psd;
 pub use tall::Tall;
 pub(crate) use upkeep::{Health, Upkeep};
@@ -35,13 +38,17 @@ pub struct Gauge {
     pub singular_values: Vec<f64>,
 }
 
-/// Any of the forms: a closed set.
+/// Any of the forms: a closed set. They differ in size, but there is one of
+/// them in a model.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form<R> {
     /// W = Ã K B̃ᵀ.
     Factored(Factored<R>),
     /// W = Ỹ K Ỹᵀ.
     Psd(Psd<R>),
+    /// W, entry by entry.
+    Full(Full<R>),
 }
 
 impl<R> Form<R> {
@@ -50,6 +57,7 @@ impl<R> Form<R> {
         match self {
             Form::Factored(form) => FormRef::Factored(form),
             Form::Psd(form) => FormRef::Psd(form),
+            Form::Full(form) => FormRef::Full(form),
         }
     }
 }
@@ -61,6 +69,8 @@ pub enum FormRef<'a, R> {
     Factored(&'a Factored<R>),
     /// W = Ỹ K Ỹᵀ.
     Psd(&'a Psd<R>),
+    /// W, entry by entry.
+    Full(&'a Full<R>),
 }
 
 impl<R> Copy for FormRef<'_, R> {}
@@ -86,6 +96,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => Form::Factored(form.clone()),
             FormRef::Psd(form) => Form::Psd(form.clone()),
+            FormRef::Full(form) => Form::Full(form.clone()),
         }
     }
 
@@ -94,18 +105,26 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(_) => "factored",
             FormRef::Psd(_) => "psd",
+            FormRef::Full(_) => "full",
         }
     }
 
-    /// k.
+    /// k; the smaller dimension of a full matrix.
     pub fn rank(self) -> usize {
-        self.sides().0.rank()
+        match self {
+            FormRef::Factored(form) => form.rank(),
+            FormRef::Psd(form) => form.rank(),
+            FormRef::Full(form) => form.shape().0.min(form.shape().1),
+        }
     }
 
     /// Rows and columns of W.
     pub fn shape(self) -> (usize, usize) {
-        let (left, right) = self.sides();
-        (left.rows(), right.rows())
+        match self {
+            FormRef::Factored(form) => (form.left().rows(), form.right().rows()),
+            FormRef::Psd(form) => (form.factor().rows(), form.factor().rows()),
+            FormRef::Full(form) => form.shape(),
+        }
     }
 
     /// How many numbers the manifold of such matrices has.
@@ -114,6 +133,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(_) => (n + m) * k - k * k,
             FormRef::Psd(_) => n * k - k * (k - 1) / 2,
+            FormRef::Full(_) => n * m,
         }
     }
 
@@ -122,14 +142,17 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.refreshes(),
             FormRef::Psd(form) => form.refreshes(),
+            FormRef::Full(_) => 0,
         }
     }
 
-    /// The balanced SVD gauge of W.
+    /// The balanced SVD gauge of W; `None` where W has lost rank to working
+    /// precision, or has no factors.
     pub fn gauge(self) -> Option<Gauge> {
         match self {
             FormRef::Factored(form) => form.gauge(),
             FormRef::Psd(form) => form.gauge(),
+            FormRef::Full(_) => None,
         }
     }
 
@@ -138,14 +161,16 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.score(left, right),
             FormRef::Psd(form) => form.score(left, right),
+            FormRef::Full(form) => form.score(left, right),
         }
     }
 
-    /// The tall factors of the left and the right side.
-    pub fn sides(self) -> (&'a Tall<R>, &'a Tall<R>) {
+    /// The tall factors of the left and the right side, where W has them.
+    pub fn factors(self) -> Option<(&'a Tall<R>, &'a Tall<R>)> {
         match self {
-            FormRef::Factored(form) => (form.left(), form.right()),
-            FormRef::Psd(form) => (form.factor(), form.factor()),
+            FormRef::Factored(form) => Some((form.left(), form.right())),
+            FormRef::Psd(form) => Some((form.factor(), form.factor())),
+            FormRef::Full(_) => None,
         }
     }
 
@@ -153,9 +178,10 @@ impl<'a, R: Real> FormRef<'a, R> {
     /// each member. Dot products of left and right coordinates are scores.
     pub fn embed(self, gauge: &Gauge, rows: &Rows<R>, members: &[u32], side: Side) -> Vec<R> {
         let k = self.rank();
+        let (left, right) = self.factors().expect("a gauge comes from factors");
         let (tall, map) = match side {
-            Side::Left => (self.sides().0, &gauge.left),
-            Side::Right => (self.sides().1, &gauge.right),
+            Side::Left => (left, &gauge.left),
+            Side::Right => (right, &gauge.right),
         };
         let mut projected = vec![0.0; padded(k)];
         let mut coordinates = vec![0.0; padded(k)];

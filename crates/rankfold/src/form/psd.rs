@@ -86,7 +86,7 @@ impl<R: Real> Psd<R> {
     /// The balanced SVD gauge (both sides are the same), or `None` when W has
     /// lost rank to working precision.
     pub fn gauge(&self) -> Option<Gauge> {
-        let r = cholesky_upper(&self.factor.gram)?;
+        let r = cholesky_upper(&self.factor.gram_now())?;
         // The SVD of a symmetric positive definite matrix is its eigendecomposition.
         let (p, lambda, _) = svd(&(&r * self.core.to_faer() * r.transpose()))?;
         let k = self.rank();
@@ -97,6 +97,30 @@ impl<R: Real> Psd<R> {
             right: map,
             singular_values: lambda,
         })
+    }
+
+    /// Makes the stored factor Y itself, W = Y Yᵀ, for learners that move its
+    /// rows only.
+    pub(crate) fn make_plain(&mut self) {
+        let unit = Square::identity(self.rank());
+        if self.core != unit && !self.refresh() {
+            // K = RᵀR, so Ỹ Rᵀ is a factor, singular to working precision or not.
+            if let Some(r) = cholesky_upper(&self.core) {
+                self.factor
+                    .multiply(&Square::from_faer(&r.transpose().to_owned()));
+            }
+            self.core = unit.clone();
+            self.core_inverse = unit;
+        }
+        self.factor.untrack();
+    }
+
+    /// Has the Gram matrix and its inverse, for learners that need them.
+    pub(crate) fn make_tracked(&mut self) {
+        if !self.factor.is_tracked() {
+            self.factor.track();
+            self.upkeep = Upkeep::new(self.health());
+        }
     }
 
     /// Goes to the balanced gauge: W stays as it is to rounding, K = I, S = Λ.

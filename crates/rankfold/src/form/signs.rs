@@ -14,12 +14,13 @@ impl<R: Real> FormRef<'_, R> {
     /// feature where magnitudes are equal.
     pub fn signed_gauge(self) -> Option<Gauge> {
         let mut gauge = self.gauge()?;
+        let (left, _) = self.factors()?;
         let k = self.rank();
         // Magnitudes that agree to half their digits are equal: which of them
         // is larger would be decided by rounding, and so by how W is stored.
         let clearly = 1.0 + R::EPSILON.sqrt();
         let mut largest = vec![0.0_f64; k];
-        self.sides().0.for_each_mapped(&gauge.left, |row| {
+        left.for_each_mapped(&gauge.left, |row| {
             for (largest, &entry) in largest.iter_mut().zip(row) {
                 if entry.abs() > clearly * largest.abs() {
                     *largest = entry;
@@ -64,6 +65,7 @@ mod tests {
         assert!(match form {
             Form::Psd(form) => form.refresh(),
             Form::Factored(form) => form.refresh(),
+            Form::Full(_) => false,
         });
     }
 
@@ -131,10 +133,8 @@ mod tests {
             let form = Form::Psd(Psd::new(factor));
             let gauge = form.view().signed_gauge().unwrap();
             let mut entries = Vec::new();
-            form.view()
-                .sides()
-                .0
-                .for_each_mapped(&gauge.left, |row| entries.push(row[0]));
+            let (left, _) = form.view().factors().unwrap();
+            left.for_each_mapped(&gauge.left, |row| entries.push(row[0]));
             assert!(entries[1] > 0.0 && entries[2] < 0.0, "{entries:?}");
         }
     }

@@ -3,16 +3,21 @@
 use super::upkeep::Health;
 use crate::aligned::Aligned;
 use crate::kernel::{gather, padded, prefetch_rows, row_width, scatter};
-use crate::linalg::{Square, cholesky_upper};
+use crate::linalg::{Square, invert_definite};
 use crate::{Real, Result, SparseRow, memory};
+use std::borrow::Cow;
 
-/// An n×k matrix Ã stored by rows, with S = ÃᵀÃ and S⁻¹ kept up to date by the
-/// learners that change it. Rows are padded to whole registers.
+/// An n×k matrix Ã stored by rows, padded to whole registers.
+///
+/// S = ÃᵀÃ and S⁻¹ are kept up to date by the learners that need them. Those
+/// that move the rows only leave them untracked, and pay nothing for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tall<R> {
     k: usize,
     width: usize,
     data: Aligned<R>,
+    /// Whether the two matrices below are those of the rows.
+    tracked: bool,
     pub(crate) gram: Square,
     pub(crate) gram_inverse: Square,
 }
@@ -43,6 +48,7 @@ impl<R: Real> Tall<R> {
             k,
             width: row_width::<R>(k),
             data: Aligned::new(),
+            tracked: true,
             gram: Square::zero(k),
             gram_inverse: Square::zero(k),
         };
@@ -50,22 +56,65 @@ impl<R: Real> Tall<R> {
         Ok(out)
     }
 
-    /// From the parts of a model file: unpadded rows, and the small state as
-    /// it was saved.
+    /// From the parts of a model file: unpadded rows, and the Gram matrix and
+    /// its inverse as they were saved, if they were tracked.
     pub(crate) fn from_parts(
         rows: &[R],
         k: usize,
-        gram: Square,
-        gram_inverse: Square,
+        tracked: Option<(Square, Square)>,
     ) -> Result<Self> {
         let mut out = Self::zero(rows.len() / k, k)?;
         let width = out.width;
         for (row, from) in out.data.chunks_exact_mut(width).zip(rows.chunks_exact(k)) {
             row[..k].copy_from_slice(from);
         }
-        out.gram = gram;
-        out.gram_inverse = gram_inverse;
+        match tracked {
+            Some((gram, inverse)) => {
+                out.gram = gram;
+                out.gram_inverse = inverse;
+            }
+            None => out.untrack(),
+        }
         Ok(out)
+    }
+
+    /// Whether S and S⁻¹ are kept up to date.
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.tracked
+    }
+
+    /// Stops keeping S and S⁻¹.
+    pub(crate) fn untrack(&mut self) {
+        self.tracked = false;
+        self.gram = Square::zero(self.k);
+        self.gram_inverse = Square::zero(self.k);
+    }
+
+    /// Starts keeping S and S⁻¹; false where S is singular.
+    pub(crate) fn track(&mut self) -> bool {
+        if self.tracked {
+            return true;
+        }
+        self.tracked = true;
+        self.recompute_gram();
+        self.invert_gram()
+    }
+
+    /// S, computed where it is not tracked.
+    pub(crate) fn gram_now(&self) -> Cow<'_, Square> {
+        if self.tracked {
+            Cow::Borrowed(&self.gram)
+        } else {
+            Cow::Owned(self.computed_gram())
+        }
+    }
+
+    /// Whether all numbers are finite; where the Gram matrix is tracked it
+    /// tells of the rows.
+    pub(crate) fn is_finite(&self) -> bool {
+        let small = [&self.gram, &self.gram_inverse];
+        small.iter().all(|m| m.norm().is_finite())
+            && (self.tracked || self.data.iter().all(|v| v.to_f64().is_finite()))
     }
 
     /// n.
@@ -134,7 +183,11 @@ impl<R: Real> Tall<R> {
 
     /// S = ÃᵀÃ from the rows themselves.
     pub(crate) fn recompute_gram(&mut self) {
-        self.gram = Square::zero(self.k);
+        self.gram = self.computed_gram();
+    }
+
+    fn computed_gram(&self) -> Square {
+        let mut gram = Square::zero(self.k);
         let mut wide = vec![0.0; padded(self.k)];
         for row in self.data.chunks_exact(self.width) {
             if row.iter().all(|&r| r == R::default()) {
@@ -143,29 +196,25 @@ impl<R: Real> Tall<R> {
             for (w, r) in wide.iter_mut().zip(row) {
                 *w = r.to_f64();
             }
-            self.gram.add_outer([&wide], [&wide]);
+            gram.add_outer([&wide], [&wide]);
         }
-        self.gram.symmetrise();
+        gram.symmetrise();
+        gram
     }
 
     /// S⁻¹ from S; false when S is not positive definite.
     pub(crate) fn invert_gram(&mut self) -> bool {
-        let k = self.k;
-        let Some(r) = cholesky_upper(&self.gram) else {
-            return false;
-        };
-        // S⁻¹ = R⁻¹ R⁻ᵀ.
-        let inverse_r = crate::linalg::solve_upper(&r, &faer::Mat::identity(k, k));
-        let mut inverse = Square::from_faer(&(&inverse_r * inverse_r.transpose()));
-        inverse.symmetrise();
-        self.gram_inverse = inverse;
-        true
+        match invert_definite(&self.gram) {
+            Some(inverse) => {
+                self.gram_inverse = inverse;
+                true
+            }
+            None => false,
+        }
     }
 
-    /// Ã ← Ã T, with S and S⁻¹ computed anew from the rounded rows. `expected`
-    /// is the diagonal that S has without rounding; it stands in for the
-    /// inverse should the rounded S not be positive definite.
-    pub(crate) fn transform(&mut self, t: &Square, expected: &[f64]) {
+    /// Ã ← Ã T. The caller sees to the Gram matrix.
+    pub(crate) fn multiply(&mut self, t: &Square) {
         let mut wide = vec![0.0; padded(self.k)];
         let mut moved = vec![0.0; padded(self.k)];
         for row in self.data.chunks_exact_mut(self.width) {
@@ -180,11 +229,27 @@ impl<R: Real> Tall<R> {
                 *r = R::from_f64(*m);
             }
         }
+    }
+
+    /// Ã ← Ã T, with S and S⁻¹ computed anew from the rounded rows. `expected`
+    /// is the diagonal that S has without rounding; it stands in for the
+    /// inverse should the rounded S not be positive definite.
+    pub(crate) fn transform(&mut self, t: &Square, expected: &[f64]) {
+        self.multiply(t);
+        self.tracked = true;
         self.recompute_gram();
         if !self.invert_gram() {
             let diagonal = |i, j| if i == j { 1.0 / expected[i] } else { 0.0 };
             self.gram_inverse = Square::from_fn(self.k, diagonal);
         }
+    }
+
+    /// The diagonal of Tᵀ S T: the squared column norms of Ã T.
+    pub(crate) fn norms_after(&self, t: &Square) -> Vec<f64> {
+        let t = t.to_faer();
+        let s = self.gram_now().to_faer();
+        let product = t.transpose() * s * &t;
+        (0..self.k).map(|j| product[(j, j)]).collect()
     }
 
     /// Calls `see` with each row of Ã T, in order and unrounded.

@@ -60,6 +60,15 @@ pub fn cholesky_upper(s: &Square) -> Option<Mat<f64>> {
         .then_some(r)
 }
 
+/// S⁻¹ = R⁻¹R⁻ᵀ, or `None` when S is not positive definite to working precision.
+pub(crate) fn invert_definite(s: &Square) -> Option<Square> {
+    let r = cholesky_upper(s)?;
+    let inverse_r = solve_upper(&r, &Mat::identity(s.size(), s.size()));
+    let mut inverse = Square::from_faer(&(&inverse_r * inverse_r.transpose()));
+    inverse.symmetrise();
+    Some(inverse)
+}
+
 /// Thin SVD as (P, σ, Q) with `a = P diag(σ) Qᵀ`, σ falling.
 pub fn svd(a: &Mat<f64>) -> Option<(Mat<f64>, Vec<f64>, Mat<f64>)> {
     let svd = a.thin_svd().ok()?;

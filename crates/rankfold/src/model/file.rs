@@ -179,20 +179,31 @@ impl<'a> TensorFile<'a> {
 
     /// A matrix of rows with `k` columns, row by row.
     pub fn rows<R: Real>(&self, name: &str, k: usize) -> Result<Vec<R>> {
-        let view = self.view(name, dtype::<R>())?;
-        if view.shape().len() != 2 || view.shape()[1] != k {
+        let (columns, values) = self.matrix(name)?;
+        if columns != k {
             return Err(self.error(format!(
-                "the tensor `{name}` has shape {:?}, expected {k} columns",
-                view.shape()
+                "the tensor `{name}` has {columns} columns, expected {k}"
             )));
         }
+        Ok(values)
+    }
+
+    /// A matrix row by row, after its number of columns.
+    pub fn matrix<R: Real>(&self, name: &str) -> Result<(usize, Vec<R>)> {
+        let view = self.view(name, dtype::<R>())?;
+        let &[_, columns] = view.shape() else {
+            return Err(self.error(format!(
+                "the tensor `{name}` has shape {:?}, expected a matrix",
+                view.shape()
+            )));
+        };
         let values: Vec<R> = view
             .data()
             .chunks_exact(size_of::<R>())
             .map(R::take)
             .collect();
         self.finite(name, values.iter().map(|v| v.to_f64()))?;
-        Ok(values)
+        Ok((columns, values))
     }
 
     /// A k×k matrix.

@@ -2,58 +2,88 @@
 //! so that a loaded form goes on exactly like the one that was saved.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use crate::form::{Factored, Form, FormRef, Psd, Tall, Upkeep};
+use crate::form::{Factored, Form, FormRef, Frame, Full, Psd, Tall, Upkeep};
+use crate::linalg::Square;
 use crate::{Real, Result};
 
-/// The tensors of a form, their names behind `prefix`, and its counters.
+/// The tensors of a form, their names behind `prefix`.
 pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensors<'a> {
-    let mut out = Tensors::new();
-    let mut add = |name: &str, tensor| out.push((format!("{prefix}{name}"), tensor));
-    let mut tall = |side: &str, tall: &'a Tall<R>| {
-        let rows = Tensor::rows(tall.rows(), tall.rank(), |i| tall.row(i));
-        add(side, rows);
-        add(&format!("{side}.gram"), Tensor::square(&tall.gram));
-        add(
-            &format!("{side}.gram_inverse"),
-            Tensor::square(&tall.gram_inverse),
-        );
+    let mut out = Writer {
+        prefix,
+        tensors: Tensors::new(),
     };
-    let (core, inverse) = match form {
+    match form {
         FormRef::Factored(form) => {
-            tall("left", &form.left);
-            tall("right", &form.right);
-            (&form.core, &form.core_inverse)
+            out.tall("left", &form.left);
+            out.tall("right", &form.right);
+            if let Some(frame) = &form.frame {
+                out.square("left.frame", &frame.left);
+                out.square("right.frame", &frame.right);
+            }
+            out.square("core", &form.core);
+            out.square("core_inverse", &form.core_inverse);
         }
         FormRef::Psd(form) => {
-            tall("factor", &form.factor);
-            (&form.core, &form.core_inverse)
+            out.tall("factor", &form.factor);
+            out.square("core", &form.core);
+            out.square("core_inverse", &form.core_inverse);
         }
-    };
-    add("core", Tensor::square(core));
-    add("core_inverse", Tensor::square(inverse));
-    out
+        FormRef::Full(form) => {
+            let (rows, columns) = form.shape();
+            out.add("matrix", Tensor::rows(rows, columns, |i| form.row(i)));
+            out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+        }
+    }
+    out.tensors
 }
 
-/// Whether all small state is finite; that of the tall factors follows from
-/// their Gram matrices.
+struct Writer<'a, 'p> {
+    prefix: &'p str,
+    tensors: Tensors<'a>,
+}
+
+impl<'a> Writer<'a, '_> {
+    fn add(&mut self, name: &str, tensor: Tensor<'a>) {
+        self.tensors
+            .push((format!("{}{name}", self.prefix), tensor));
+    }
+
+    fn square(&mut self, name: &str, square: &'a Square) {
+        self.add(name, Tensor::square(square));
+    }
+
+    fn tall<R: Real>(&mut self, side: &str, tall: &'a Tall<R>) {
+        self.add(
+            side,
+            Tensor::rows(tall.rows(), tall.rank(), |i| tall.row(i)),
+        );
+        if tall.is_tracked() {
+            self.square(&format!("{side}.gram"), &tall.gram);
+            self.square(&format!("{side}.gram_inverse"), &tall.gram_inverse);
+        }
+    }
+}
+
+/// Whether all numbers are finite.
 pub(crate) fn is_finite<R: Real>(form: FormRef<'_, R>) -> bool {
-    let (left, right) = form.sides();
-    let (core, inverse) = match form {
-        FormRef::Factored(form) => (&form.core, &form.core_inverse),
-        FormRef::Psd(form) => (&form.core, &form.core_inverse),
-    };
-    let talls = [left, right];
-    let grams = talls
-        .iter()
-        .flat_map(|tall| [&tall.gram, &tall.gram_inverse]);
-    grams.chain([core, inverse]).all(|m| m.norm().is_finite())
+    let small = |squares: &[&Square]| squares.iter().all(|m| m.norm().is_finite());
+    match form {
+        FormRef::Factored(form) => {
+            form.left.is_finite()
+                && form.right.is_finite()
+                && small(&[&form.core, &form.core_inverse])
+        }
+        FormRef::Psd(form) => form.factor.is_finite() && small(&[&form.core, &form.core_inverse]),
+        FormRef::Full(form) => form.is_finite(),
+    }
 }
 
-/// The counters of a form.
-pub(crate) fn upkeep<R>(form: FormRef<'_, R>) -> Upkeep {
+/// The counters of a form, where it has any.
+pub(crate) fn upkeep<R>(form: FormRef<'_, R>) -> Option<Upkeep> {
     match form {
-        FormRef::Factored(form) => form.upkeep.clone(),
-        FormRef::Psd(form) => form.upkeep.clone(),
+        FormRef::Factored(form) => Some(form.upkeep.clone()),
+        FormRef::Psd(form) => Some(form.upkeep.clone()),
+        FormRef::Full(_) => None,
     }
 }
 
@@ -62,33 +92,43 @@ pub(crate) fn read<R: Real>(
     file: &TensorFile<'_>,
     name: &str,
     rank: usize,
-    upkeep: Upkeep,
+    upkeep: Option<Upkeep>,
     prefix: &str,
 ) -> Result<Form<R>> {
+    let has = |name: &str| file.has(&format!("{prefix}{name}"));
     let square = |name: &str| file.square(&format!("{prefix}{name}"), rank);
     let tall = |side: &str| {
-        Tall::from_parts(
-            &file.rows::<R>(&format!("{prefix}{side}"), rank)?,
-            rank,
-            square(&format!("{side}.gram"))?,
-            square(&format!("{side}.gram_inverse"))?,
-        )
+        let (gram, inverse) = (format!("{side}.gram"), format!("{side}.gram_inverse"));
+        let tracked = match has(&gram) {
+            true => Some((square(&gram)?, square(&inverse)?)),
+            false => None,
+        };
+        let rows = file.rows::<R>(&format!("{prefix}{side}"), rank)?;
+        Tall::from_parts(&rows, rank, tracked)
     };
-    let (core, inverse) = (square("core")?, square("core_inverse")?);
+    let upkeep = || upkeep.ok_or_else(|| file.error("the counters of the form are missing"));
+    let cores = || Ok::<_, crate::Error>((square("core")?, square("core_inverse")?));
     match name {
-        "factored" => Ok(Form::Factored(Factored::from_parts(
-            tall("left")?,
-            tall("right")?,
-            core,
-            inverse,
-            upkeep,
-        ))),
-        "psd" => Ok(Form::Psd(Psd::from_parts(
-            tall("factor")?,
-            core,
-            inverse,
-            upkeep,
-        ))),
+        "factored" => {
+            let (left, right, (core, inverse)) = (tall("left")?, tall("right")?, cores()?);
+            let mut form = Factored::from_parts(left, right, core, inverse, upkeep()?);
+            if has("left.frame") {
+                form.frame = Some(Frame {
+                    left: square("left.frame")?,
+                    right: square("right.frame")?,
+                });
+            }
+            Ok(Form::Factored(form))
+        }
+        "psd" => {
+            let (factor, (core, inverse)) = (tall("factor")?, cores()?);
+            Ok(Form::Psd(Psd::from_parts(factor, core, inverse, upkeep()?)))
+        }
+        "full" => {
+            let (columns, entries) = file.matrix::<R>(&format!("{prefix}matrix"))?;
+            let diagonal = file.f64s(&format!("{prefix}diagonal"), 1)?[0];
+            Ok(Form::Full(Full::from_parts(columns, entries, diagonal)))
+        }
         other => Err(file.error(format!("unknown form `{other}`"))),
     }
 }

@@ -104,7 +104,8 @@ struct Header {
     precision: String,
     features: String,
     preprocess: Steps,
-    upkeep: Upkeep,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    upkeep: Option<Upkeep>,
 }
 
 /// A form in the precision it was trained in.
@@ -209,10 +210,17 @@ impl Model {
         }
     }
 
-    /// The singular values of W, falling.
-    pub fn singular_values(&self) -> Result<Vec<f64>> {
-        let gauge = with_form!(&self.form, form => form.view().gauge());
-        Ok(gauge.ok_or_else(rank_lost)?.singular_values)
+    /// The singular values of W, falling; `None` for a full matrix, where they
+    /// are not at hand.
+    pub fn singular_values(&self) -> Result<Option<Vec<f64>>> {
+        let (gauge, full) = with_form!(&self.form, form => {
+            (form.view().gauge(), form.view().factors().is_none())
+        });
+        match gauge {
+            _ if full => Ok(None),
+            Some(gauge) => Ok(Some(gauge.singular_values)),
+            None => Err(rank_lost()),
+        }
     }
 
     /// Makes rows ready: puts their columns in the model's order and applies

@@ -7,9 +7,9 @@
 use super::preprocess::normalise;
 use super::{Model, Prepared, Score, rank_lost};
 use crate::data::Labelled;
-use crate::eval::{Embedded, nearest};
-use crate::form::{FormRef, Side};
-use crate::{Error, Real, Result, Rows};
+use crate::eval::{Embedded, Scorer, nearest};
+use crate::form::{FormRef, Full, Side};
+use crate::{Error, Real, Result, Rows, SparseRow};
 
 /// Coordinates of rows on one side of W, in the balanced SVD gauge with its
 /// signs fixed: they do not depend on how W is stored.
@@ -38,25 +38,42 @@ impl<R: Real> Embedding<R> {
     }
 }
 
-/// Rows projected on both sides of W and made ready for one way to score them.
-/// It holds k numbers a row and side.
+/// Rows made ready for one way to score them.
 #[derive(Debug, Clone)]
-pub struct Projection<R> {
-    left: Vec<R>,
-    /// `None` where both sides are the same.
-    right: Option<Vec<R>>,
-    rank: usize,
+pub struct Projection<'a, R>(Kind<'a, R>);
+
+#[derive(Debug, Clone)]
+enum Kind<'a, R> {
+    /// Projected on both sides of W: k numbers a row and side.
+    Projected {
+        left: Vec<R>,
+        /// `None` where both sides are the same.
+        right: Option<Vec<R>>,
+        rank: usize,
+    },
+    /// As they are, for a full matrix.
+    Plain(Plain<'a, R>),
 }
 
-impl<R: Real> Projection<R> {
+impl<'a, R: Real> Projection<'a, R> {
     /// Projects the members among the rows, which are as the form saw its
     /// training rows.
     pub fn new(
-        form: FormRef<'_, R>,
-        rows: &Rows<R>,
+        form: FormRef<'a, R>,
+        rows: &'a Rows<R>,
         members: &[u32],
         score: Score,
     ) -> Result<Self> {
+        if let FormRef::Full(form) = form {
+            if score == Score::Cosine {
+                return Err(no_space("the projected cosine"));
+            }
+            return Ok(Projection(Kind::Plain(Plain {
+                form,
+                rows,
+                members: members.to_vec(),
+            })));
+        }
         // Scores do not depend on the signs of the gauge, not even in rounding.
         let gauge = form.gauge().ok_or_else(rank_lost)?;
         let rank = form.rank();
@@ -67,43 +84,118 @@ impl<R: Real> Projection<R> {
             }
             out
         };
-        Ok(Projection {
+        Ok(Projection(Kind::Projected {
             left: coordinates(Side::Left),
             right: match form {
-                FormRef::Factored(_) => Some(coordinates(Side::Right)),
                 FormRef::Psd(_) => None,
+                _ => Some(coordinates(Side::Right)),
             },
             rank,
-        })
+        }))
     }
 
     /// How many rows.
     pub fn len(&self) -> usize {
-        self.left.len() / self.rank
+        match &self.0 {
+            Kind::Projected { left, rank, .. } => left.len() / rank,
+            Kind::Plain(plain) => plain.members.len(),
+        }
     }
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.left.is_empty()
-    }
-
-    fn right(&self) -> &[R] {
-        self.right.as_ref().unwrap_or(&self.left)
+        self.len() == 0
     }
 
     /// The score of two rows; it has the same bits as in a list of neighbours.
     #[track_caller]
     pub fn score(&self, left: usize, right: usize) -> f64 {
-        let left = &self.left[left * self.rank..][..self.rank];
-        let right = &self.right()[right * self.rank..][..self.rank];
-        let products = left.iter().zip(right).map(|(a, b)| a.to_f64() * b.to_f64());
-        products.fold(0.0, |sum, product| sum + product)
+        match &self.0 {
+            Kind::Projected {
+                left: lefts,
+                right: rights,
+                rank,
+            } => {
+                let rights = rights.as_ref().unwrap_or(lefts);
+                let (a, b) = (
+                    &lefts[left * rank..][..*rank],
+                    &rights[right * rank..][..*rank],
+                );
+                let products = a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64());
+                products.fold(0.0, |sum, product| sum + product)
+            }
+            Kind::Plain(plain) => {
+                let mut projected = plain.room();
+                plain.form.project(&mut projected, plain.row(left));
+                plain.score(&projected, right)
+            }
+        }
     }
 
     /// All scores, for retrieval and lists of neighbours.
-    pub fn scorer(&self) -> Embedded<'_, R> {
-        Embedded::new(&self.left, self.right(), self.rank)
+    pub fn scorer(&self) -> Box<dyn Scorer + '_> {
+        match &self.0 {
+            Kind::Projected { left, right, rank } => {
+                let right = right.as_ref().unwrap_or(left);
+                Box::new(Embedded::new(left, right, *rank))
+            }
+            Kind::Plain(plain) => Box::new(plain),
+        }
     }
+}
+
+/// Rows scored by a full matrix: Wᵀ left once for a query, then its products
+/// with the rows.
+#[derive(Debug, Clone)]
+struct Plain<'a, R> {
+    form: &'a Full<R>,
+    rows: &'a Rows<R>,
+    members: Vec<u32>,
+}
+
+impl<R: Real> Plain<'_, R> {
+    fn row(&self, i: usize) -> SparseRow<'_, R> {
+        self.rows.row(self.members[i] as usize)
+    }
+
+    fn room(&self) -> Vec<f64> {
+        vec![0.0; self.form.shape().1]
+    }
+
+    fn score(&self, projected: &[f64], right: usize) -> f64 {
+        let products = self.row(right).iter().map_while(|(j, v)| {
+            // Features beyond the model's weigh nothing.
+            Some(projected.get(j as usize)? * v.to_f64())
+        });
+        products.fold(0.0, |sum, product| sum + product)
+    }
+}
+
+impl<R: Real> Scorer for &Plain<'_, R> {
+    fn rows(&self) -> usize {
+        self.members.len()
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
+        let mut projected = self.room();
+        for (i, out) in out
+            .chunks_exact_mut(self.members.len())
+            .take(queries)
+            .enumerate()
+        {
+            self.form.project(&mut projected, self.row(first + i));
+            for (j, score) in out.iter_mut().enumerate() {
+                *score = self.score(&projected, j);
+            }
+        }
+    }
+}
+
+/// What a full matrix cannot do.
+fn no_space(what: &str) -> Error {
+    Error::input(format!(
+        "{what} needs a low-rank model: a full matrix has no space to project rows into"
+    ))
 }
 
 fn normalise_row<R: Real>(row: &mut [R]) {
@@ -124,6 +216,9 @@ impl Model {
     /// the model, or coordinates leave its range.
     pub fn embed<R: Real>(&self, rows: &Prepared<R>, side: Side) -> Result<Embedding<R>> {
         let form = self.form.as_precision::<R>()?.view();
+        if form.factors().is_none() {
+            return Err(no_space("a transformation"));
+        }
         let gauge = form.signed_gauge().ok_or_else(rank_lost)?;
         let (values, rank) = (
             form.embed(&gauge, &rows.rows, &members(&rows.rows), side),
@@ -142,20 +237,20 @@ impl Model {
     /// Projects rows that [`Model::prepare`] made ready, to score many pairs or
     /// to find the neighbours of many rows. Without `score` scores are read as
     /// the model says.
-    pub fn project<R: Real>(
-        &self,
-        rows: &Prepared<R>,
+    pub fn project<'a, R: Real>(
+        &'a self,
+        rows: &'a Prepared<R>,
         score: Option<Score>,
-    ) -> Result<Projection<R>> {
+    ) -> Result<Projection<'a, R>> {
         self.project_members(rows, &members(&rows.rows), score)
     }
 
-    fn project_members<R: Real>(
-        &self,
-        rows: &Prepared<R>,
+    fn project_members<'a, R: Real>(
+        &'a self,
+        rows: &'a Prepared<R>,
         members: &[u32],
         score: Option<Score>,
-    ) -> Result<Projection<R>> {
+    ) -> Result<Projection<'a, R>> {
         if self.card.task != "similarity" {
             return Err(Error::input(format!(
                 "a model for {} does not score pairs of rows",

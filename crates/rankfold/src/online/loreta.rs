@@ -8,7 +8,9 @@
 //!
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
-use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
+use super::{
+    Attempt, Learned, Learner, RankOne, Retract, Step, descend, descend_batch, loreta_batch,
+};
 use crate::form::{Factored, Health, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result};
@@ -41,7 +43,8 @@ struct Scratch<R> {
 
 impl<R: Real> Loreta<R> {
     /// Starts from a form.
-    pub fn new(form: Factored<R>) -> Self {
+    pub fn new(mut form: Factored<R>) -> Self {
+        form.make_tracked();
         let zeros = || vec![0.0; padded(form.rank())];
         let scratch = Scratch {
             u: zeros(),
@@ -67,6 +70,10 @@ impl<R: Real> Loreta<R> {
     /// The form, given up by the learner.
     pub fn into_form(self) -> Factored<R> {
         self.form
+    }
+
+    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
+        &mut self.form
     }
 }
 
@@ -189,12 +196,25 @@ impl<R: Real> Learner<R> for Loreta<R> {
         descend(self, example, target, loss, step)
     }
 
+    fn learn_batch(
+        &mut self,
+        examples: &[(RankOne<'_, R>, f64)],
+        loss: Loss,
+        step: Step,
+    ) -> Learned {
+        descend_batch(self, examples, loss, step)
+    }
+
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {
         self.form.grow(left, right)
     }
 }
 
 impl<R: Real> Retract<R> for Loreta<R> {
+    fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
+        loreta_batch::retract(&mut self.form, gradient, limit)
+    }
+
     fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
         let form = &mut self.form;
         let Scratch {
@@ -288,6 +308,14 @@ impl<R: Real> Retract<R> for Loreta<R> {
         scaled(&mut t[0], x, -kappa / (delta * delta));
         form.core_inverse.add_outer([&t[0]], [y]);
 
+        if let Some(frame) = &mut form.frame {
+            // A(I + α a₁b₁ᵀ): C += α ã (Cᵀy)ᵀ and D += α b̃ (Dᵀx)ᵀ.
+            for (map, tilde, w) in [(&mut frame.left, &*a, &*y), (&mut frame.right, b, x)] {
+                map.multiply_transposed(&mut t[0], w);
+                scaled(&mut t[1], tilde, alpha);
+                map.add_outer([&t[1]], [&t[0]]);
+            }
+        }
         form.after_update(example.left.len() + example.right.len(), now);
         Attempt::Moved
     }

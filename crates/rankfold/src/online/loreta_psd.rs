@@ -9,7 +9,9 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 5.
 
 use super::loreta::{RANK_LOSS, row_fits, set_row};
-use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
+use super::{
+    Attempt, Learned, Learner, RankOne, Retract, Step, descend, descend_batch, loreta_batch,
+};
 use crate::form::{Psd, Tall};
 use crate::kernel::{dot, padded};
 use crate::linalg::solve_tiny;
@@ -89,7 +91,8 @@ fn weighted_trace<const N: usize>(w: &[[f64; N]; N], columns: [&Vec<f64>; N]) ->
 
 impl<R: Real> LoretaPsd<R> {
     /// Starts from a form.
-    pub fn new(form: Psd<R>) -> Self {
+    pub fn new(mut form: Psd<R>) -> Self {
+        form.make_tracked();
         let zeros = || vec![0.0; padded(form.rank())];
         let pair = || [zeros(), zeros()];
         let scratch = Scratch {
@@ -130,12 +133,25 @@ impl<R: Real> Learner<R> for LoretaPsd<R> {
         descend(self, example, target, loss, step)
     }
 
+    fn learn_batch(
+        &mut self,
+        examples: &[(RankOne<'_, R>, f64)],
+        loss: Loss,
+        step: Step,
+    ) -> Learned {
+        descend_batch(self, examples, loss, step)
+    }
+
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {
         self.form.grow(left.max(right))
     }
 }
 
 impl<R: Real> Retract<R> for LoretaPsd<R> {
+    fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
+        loreta_batch::retract_psd(&mut self.form, gradient, limit)
+    }
+
     fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
         let form = &mut self.form;
         let Scratch {

@@ -5,13 +5,25 @@
 //! −step · slope · left ⊗ right while it stays on its manifold. This seam keeps
 //! learners and tasks apart: neither knows how many of the other there are.
 
+mod gradient;
+mod lego;
 mod loreta;
+mod loreta_batch;
 mod loreta_psd;
+mod manifold_identification;
+mod oasis;
+mod passive_aggressive;
+mod rule;
 
+pub use gradient::{Gradient, GradientPsd};
+pub use lego::Lego;
 pub use loreta::Loreta;
 pub use loreta_psd::LoretaPsd;
+pub use manifold_identification::ManifoldIdentification;
+pub use oasis::Oasis;
+pub use passive_aggressive::{PassiveAggressive, Turn};
+pub use rule::{AnyLearner, Rule, Shape};
 
-use crate::form::{Form, FormRef};
 use crate::{Loss, Real, Result, SparseRow};
 
 /// An example that asks for the score leftᵀ W right.
@@ -71,7 +83,8 @@ pub struct Learned {
 /// How far a step goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Multiplies the gradient.
+    /// Multiplies the gradient; for learners that choose their own step, the
+    /// largest that they may choose.
     pub size: f64,
     /// The largest relative change of W inside its own range that one step may
     /// make; larger steps are shortened to it. `f64::INFINITY` is the paper's rule.
@@ -102,6 +115,36 @@ pub trait Learner<R: Real>: Send {
     /// every feature of the example (see [`Learner::grow`]).
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned;
 
+    /// Learns from several examples with a target each. LORETA takes one step
+    /// along the mean of their gradients; other learners take one example after
+    /// the other. The score and the loss are means; W has moved when any example
+    /// moved it.
+    fn learn_batch(
+        &mut self,
+        examples: &[(RankOne<'_, R>, f64)],
+        loss: Loss,
+        step: Step,
+    ) -> Learned {
+        let each = examples
+            .iter()
+            .map(|&(example, target)| self.learn(example, target, loss, step));
+        let mut sum = Learned {
+            score: 0.0,
+            loss: 0.0,
+            outcome: Outcome::Idle,
+        };
+        for learned in each {
+            sum.score += learned.score / examples.len() as f64;
+            sum.loss += learned.loss / examples.len() as f64;
+            sum.outcome = match (sum.outcome, learned.outcome) {
+                (Outcome::Moved, _) | (_, Outcome::Moved) => Outcome::Moved,
+                (Outcome::Refused, _) | (_, Outcome::Refused) => Outcome::Refused,
+                _ => Outcome::Idle,
+            };
+        }
+        sum
+    }
+
     /// Makes room for features up to these counts.
     fn grow(&mut self, left: usize, right: usize) -> Result<()>;
 }
@@ -111,6 +154,9 @@ trait Retract<R: Real>: Learner<R> {
     /// Moves W along scale · left ⊗ right and retracts; the projections of the
     /// example are those of its scoring just before.
     fn retract(&mut self, example: RankOne<'_, R>, scale: f64, limit: f64) -> Attempt;
+
+    /// Moves W along Σ cᵢ leftᵢ ⊗ rightᵢ and retracts.
+    fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt;
 
     /// Chooses a new gauge, if that may help where a step failed.
     fn renew(&mut self) -> bool;
@@ -146,60 +192,37 @@ fn descend<R: Real>(
     }
 }
 
-/// Any of the learners: a closed set, each on the form it needs.
-#[derive(Debug, Clone)]
-pub enum AnyLearner<R> {
-    /// LORETA-1 on W = Ã K B̃ᵀ.
-    Loreta(Loreta<R>),
-    /// LORETA-1-PSD on W = Ỹ K Ỹᵀ.
-    LoretaPsd(LoretaPsd<R>),
-}
-
-impl<R: Real> AnyLearner<R> {
-    /// The learner that works on a form.
-    pub fn new(form: Form<R>) -> Self {
-        match form {
-            Form::Factored(form) => AnyLearner::Loreta(Loreta::new(form)),
-            Form::Psd(form) => AnyLearner::LoretaPsd(LoretaPsd::new(form)),
+/// One step along the mean gradient of several examples.
+fn descend_batch<R: Real>(
+    learner: &mut impl Retract<R>,
+    examples: &[(RankOne<'_, R>, f64)],
+    loss: Loss,
+    step: Step,
+) -> Learned {
+    let count = examples.len() as f64;
+    let (mut score, mut value) = (0.0, 0.0);
+    let mut gradient = Vec::with_capacity(examples.len());
+    for &(example, target) in examples {
+        let found = learner.score(example);
+        let (loss, slope) = loss.at(found, target);
+        score += found / count;
+        value += loss / count;
+        if slope != 0.0 && !example.left.is_empty() && !example.right.is_empty() {
+            gradient.push((example, -step.size * slope / count));
         }
     }
-
-    /// The form as it is now.
-    pub fn form(&self) -> FormRef<'_, R> {
-        match self {
-            AnyLearner::Loreta(learner) => FormRef::Factored(learner.form()),
-            AnyLearner::LoretaPsd(learner) => FormRef::Psd(learner.form()),
+    let outcome = if gradient.is_empty() {
+        Outcome::Idle
+    } else {
+        let mut attempt = learner.retract_batch(&gradient, step.limit);
+        if attempt == Attempt::Worn && learner.renew() {
+            attempt = learner.retract_batch(&gradient, step.limit);
         }
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Form<R> {
-        match self {
-            AnyLearner::Loreta(learner) => Form::Factored(learner.into_form()),
-            AnyLearner::LoretaPsd(learner) => Form::Psd(learner.into_form()),
-        }
-    }
-}
-
-impl<R: Real> Learner<R> for AnyLearner<R> {
-    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
-        match self {
-            AnyLearner::Loreta(learner) => learner.score(example),
-            AnyLearner::LoretaPsd(learner) => learner.score(example),
-        }
-    }
-
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        match self {
-            AnyLearner::Loreta(learner) => learner.learn(example, target, loss, step),
-            AnyLearner::LoretaPsd(learner) => learner.learn(example, target, loss, step),
-        }
-    }
-
-    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
-        match self {
-            AnyLearner::Loreta(learner) => learner.grow(left, right),
-            AnyLearner::LoretaPsd(learner) => learner.grow(left, right),
-        }
+        attempt.into()
+    };
+    Learned {
+        score,
+        loss: value,
+        outcome,
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct State {
 pub(super) struct BestState {
     pub counters: Counters,
     pub map: f64,
-    pub upkeep: Upkeep,
+    pub upkeep: Option<Upkeep>,
 }
 
 /// Losses since the last point of the curve.

@@ -12,4 +12,4 @@ mod step_size;
 pub use checkpoint::Checkpoint;
 pub use evaluation::{Evaluate, Evaluation};
 pub use session::{CurvePoint, Event, Session, Stopped};
-pub use similarity::{Init, Similarity, SimilarityLearner, evaluate};
+pub use similarity::{Init, Similarity, evaluate};

@@ -83,7 +83,7 @@ impl<'a, R: Real> Session<'a, R> {
         options.check()?;
         let inputs = Inputs::new(options, data, listed, valid)?;
         let form = options.start(&inputs.rows, &inputs.members, inputs.classes.as_deref())?;
-        let mut session = Self::at_start(options, inputs, form);
+        let mut session = Self::at_start(options, inputs, form, 0)?;
         match options.step_size {
             Some(size) => session.step.size = size,
             None => session.choose_step()?,
@@ -110,7 +110,8 @@ impl<'a, R: Real> Session<'a, R> {
                 "the checkpoint was made with another source of triplets",
             ));
         }
-        let mut session = Self::at_start(options, inputs, model.form.into_precision()?);
+        let seen = model.card.counters.steps;
+        let mut session = Self::at_start(options, inputs, model.form.into_precision()?, seen)?;
         session.step.size = model.card.step_size;
         session.counters = model.card.counters;
         session.history = model.card.history;
@@ -127,9 +128,14 @@ impl<'a, R: Real> Session<'a, R> {
         Ok(session)
     }
 
-    fn at_start(options: &Similarity, inputs: Inputs<'a, R>, form: Form<R>) -> Self {
+    fn at_start(
+        options: &Similarity,
+        inputs: Inputs<'a, R>,
+        form: Form<R>,
+        seen: u64,
+    ) -> Result<Self> {
         let total = inputs.steps(options);
-        Session {
+        Ok(Session {
             options: options.clone(),
             step: Step {
                 size: f64::NAN,
@@ -139,7 +145,7 @@ impl<'a, R: Real> Session<'a, R> {
             total,
             every: options.curve_every.unwrap_or(total.div_ceil(20).max(1)),
             difference: SparseVec::new(),
-            learner: AnyLearner::new(form),
+            learner: AnyLearner::new(options.learner, form, seen)?,
             counters: Counters::default(),
             history: Vec::new(),
             window: Window::default(),
@@ -147,7 +153,7 @@ impl<'a, R: Real> Session<'a, R> {
             without_gain: 0,
             finished: None,
             inputs,
-        }
+        })
     }
 
     /// Tries every candidate of the step size on triplets apart from those
@@ -323,9 +329,10 @@ impl<'a, R: Real> Session<'a, R> {
             let form = self.learner.form();
             // A form that has lost rank cannot be measured; the best one so far is
             // still good.
-            let found = match form.gauge() {
-                None => None,
-                Some(_) => {
+            let lost = form.factors().is_some() && form.gauge().is_none();
+            let found = match lost {
+                true => None,
+                false => {
                     let go_on = |_| go_on();
                     let (members, classes) = (&valid.members, &valid.classes);
                     match evaluate(form, rows, members, classes, score, threads, &go_on)? {

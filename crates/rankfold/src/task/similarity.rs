@@ -5,41 +5,22 @@ use super::informative::most_informative;
 use super::session::{Event, Session};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
-use crate::form::{Factored, Form, FormRef, Psd, Tall};
+use crate::form::{Factored, Form, FormRef, Full, Psd, Tall};
 use crate::model::{Metrics, Model, Projection, Score, Steps};
-use crate::online::{RankOne, Step};
+use crate::online::{RankOne, Rule, Shape, Step};
 use crate::random::normal_at;
 use crate::sample::Triplet;
 use crate::{Error, Real, Result, Rows, SparseVec, memory};
 use serde::{Deserialize, Serialize};
 
-/// The learners of this task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SimilarityLearner {
-    /// LORETA-1 on symmetric positive semi-definite matrices of rank k.
-    LoretaPsd,
-    /// LORETA-1 on all matrices of rank k.
-    Loreta,
-}
-
-impl SimilarityLearner {
-    /// The better way to read its scores. Where both sides are projected alike
-    /// the cosine undoes the favour that the dot product does to long rows; where
-    /// they are not, it costs precision at the first places.
-    pub fn score(self) -> Score {
-        match self {
-            SimilarityLearner::LoretaPsd => Score::Cosine,
-            SimilarityLearner::Loreta => Score::Dot,
-        }
-    }
-
-    /// Its name on the command line and in model files.
-    pub fn name(self) -> &'static str {
-        match self {
-            SimilarityLearner::LoretaPsd => "loreta-psd",
-            SimilarityLearner::Loreta => "loreta",
-        }
+/// The better way to read the scores of a rule. Where both sides are projected
+/// alike the cosine undoes the favour that the dot product does to long rows;
+/// where they are not, it costs precision at the first places. A full matrix
+/// has no space to project rows into.
+pub(super) fn default_score(rule: Rule) -> Score {
+    match rule.shape() {
+        Shape::Psd => Score::Cosine,
+        Shape::Factored | Shape::Full => Score::Dot,
     }
 }
 
@@ -81,7 +62,7 @@ impl Init {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Similarity {
-    pub(super) learner: SimilarityLearner,
+    pub(super) learner: Rule,
     pub(super) rank: usize,
     pub(super) steps: Option<u64>,
     pub(super) epochs: Option<u64>,
@@ -101,16 +82,16 @@ pub struct Similarity {
 impl Similarity {
     /// The default learner: symmetric positive semi-definite matrices.
     pub fn loreta_psd() -> Self {
-        Self::new(SimilarityLearner::LoretaPsd)
+        Self::new(Rule::LoretaPsd)
     }
 
     /// Any matrix of rank k: the two sides may differ.
     pub fn loreta() -> Self {
-        Self::new(SimilarityLearner::Loreta)
+        Self::new(Rule::Loreta)
     }
 
     /// By the name of the learner.
-    pub fn new(learner: SimilarityLearner) -> Self {
+    pub fn new(learner: Rule) -> Self {
         Similarity {
             learner,
             rank: 30,
@@ -120,7 +101,7 @@ impl Similarity {
             step_limit: Some(Step::LIMIT),
             init: Init::Identity,
             seed: 0,
-            score: learner.score(),
+            score: default_score(learner),
             preprocess: Steps::default(),
             valid_fraction: 0.0,
             patience: None,
@@ -267,16 +248,17 @@ impl Similarity {
         classes: Option<&[u32]>,
     ) -> Result<Form<R>> {
         let (n, k) = (rows.columns(), self.rank);
+        let shape = self.learner.shape();
+        if shape == Shape::Full {
+            let diagonal = f64::from(u8::from(self.init == Init::Identity));
+            return Full::diagonal(n, n, diagonal).map(Form::Full);
+        }
         if k > n {
             return Err(Error::input(format!(
                 "rank {k} is above the number of features, {n}"
             )));
         }
-        let sides = if self.learner == SimilarityLearner::Loreta {
-            2
-        } else {
-            1
-        };
+        let sides = if shape == Shape::Factored { 2 } else { 1 };
         // The factors, and what finding the most informative features takes.
         let bytes = n as u128 * (sides * k as u128 * size_of::<R>() as u128 + 40);
         memory::require(bytes, &format!("a model of {n} features and rank {k}"))?;
@@ -300,9 +282,9 @@ impl Similarity {
                 }
             })
         };
-        Ok(match self.learner {
-            SimilarityLearner::LoretaPsd => Form::Psd(Psd::new(tall(0)?)),
-            SimilarityLearner::Loreta => Form::Factored(Factored::new(tall(0)?, tall(1)?)),
+        Ok(match shape {
+            Shape::Psd => Form::Psd(Psd::new(tall(0)?)),
+            _ => Form::Factored(Factored::new(tall(0)?, tall(1)?)),
         })
     }
 }

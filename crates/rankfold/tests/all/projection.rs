@@ -22,8 +22,8 @@ fn tells_one_story<R: Real>(learner: Similarity) {
     assert_eq!((left.len(), left.rank, right.len()), (rows, 3, rows));
 
     for score in [Score::Dot, Score::Cosine] {
-        let projection = model.project(&prepared, Some(score)).unwrap();
         model.card.score = score;
+        let projection = model.project(&prepared, Some(score)).unwrap();
         for query in [0, rows / 2, rows - 1] {
             let found = model.neighbors(&data, query, rows).unwrap();
             assert_eq!(found.len(), rows - 1);

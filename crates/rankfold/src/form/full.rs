@@ -1,0 +1,206 @@
+//! W itself, entry by entry: for the learners that do not keep its rank low.
+
+use crate::kernel::{add_scaled, sum_scaled};
+use crate::{Error, Real, Result, SparseRow, memory};
+
+/// A dense n×m matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Full<R> {
+    columns: usize,
+    rows: usize,
+    /// Numbers from one row to the next: more than the columns while it grows.
+    stride: usize,
+    data: Vec<R>,
+    /// What W has on its diagonal where nothing was learned: features that come
+    /// later find W as if they had been there from the start.
+    diagonal: f64,
+}
+
+impl<R: Real> Full<R> {
+    /// A diagonal matrix. Refused when it does not fit in memory.
+    pub fn diagonal(rows: usize, columns: usize, diagonal: f64) -> Result<Self> {
+        let mut out = Full {
+            columns: 0,
+            rows: 0,
+            stride: 0,
+            data: Vec::new(),
+            diagonal,
+        };
+        out.grow(rows, columns)?;
+        Ok(out)
+    }
+
+    /// From the parts of a model file: entries row by row.
+    pub(crate) fn from_parts(columns: usize, data: Vec<R>, diagonal: f64) -> Self {
+        Full {
+            columns,
+            rows: data.len().checked_div(columns).unwrap_or(0),
+            stride: columns,
+            data,
+            diagonal,
+        }
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// The diagonal where nothing was learned.
+    pub(crate) fn unlearned(&self) -> f64 {
+        self.diagonal
+    }
+
+    /// Row i.
+    pub fn row(&self, i: usize) -> &[R] {
+        &self.data[i * self.stride..][..self.columns]
+    }
+
+    pub(crate) fn row_mut(&mut self, i: usize) -> &mut [R] {
+        &mut self.data[i * self.stride..][..self.columns]
+    }
+
+    /// Grows to at least this many rows and columns. New entries are what they
+    /// would have been at the start.
+    pub fn grow(&mut self, rows: usize, columns: usize) -> Result<()> {
+        let (rows, columns) = (rows.max(self.rows), columns.max(self.columns));
+        if (rows, columns) == self.shape() {
+            return Ok(());
+        }
+        let stride = if columns <= self.stride {
+            self.stride
+        } else if self.stride == 0 {
+            columns
+        } else {
+            // Room for more, so that features coming one by one cost little each.
+            columns + columns / 4
+        };
+        let count = rows as u128 * stride as u128;
+        let what = format!("a full matrix of {rows} × {columns}");
+        let no_memory = || Error::failure(format!("no memory for {what}"));
+        memory::require(count * size_of::<R>() as u128, &what)?;
+        let count = usize::try_from(count).map_err(|_| no_memory())?;
+        if stride == self.stride {
+            let more = count.saturating_sub(self.data.len());
+            self.data.try_reserve(more).map_err(|_| no_memory())?;
+            self.data.resize(count, R::default());
+        } else {
+            let mut data = Vec::new();
+            data.try_reserve_exact(count).map_err(|_| no_memory())?;
+            data.resize(count, R::default());
+            for i in 0..self.rows {
+                data[i * stride..][..self.columns].copy_from_slice(self.row(i));
+            }
+            self.data = data;
+        }
+        self.stride = stride;
+        let known = self.rows.min(self.columns);
+        (self.rows, self.columns) = (rows, columns);
+        for i in known..rows.min(columns) {
+            self.row_mut(i)[i] = R::from_f64(self.diagonal);
+        }
+        Ok(())
+    }
+
+    /// The part of x that W has a line for: unseen features weigh nothing.
+    fn known<'a>(x: SparseRow<'a, R>, lines: usize) -> SparseRow<'a, R> {
+        let count = match x.indices.last() {
+            Some(&last) if last as usize >= lines => {
+                x.indices.partition_point(|&i| (i as usize) < lines)
+            }
+            _ => x.len(),
+        };
+        SparseRow {
+            indices: &x.indices[..count],
+            values: &x.values[..count],
+        }
+    }
+
+    /// leftᵀ W right, at the cost of its non-zeros on both sides.
+    pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
+        let right = Self::known(right, self.columns);
+        let of_row = |(i, v): (u32, R)| {
+            let row = self.row(i as usize);
+            let entries = right
+                .iter()
+                .map(|(j, w)| row[j as usize].to_f64() * w.to_f64());
+            v.to_f64() * entries.sum::<f64>()
+        };
+        Self::known(left, self.rows).iter().map(of_row).sum()
+    }
+
+    /// `out = Wᵀ x`.
+    pub(crate) fn project(&self, out: &mut [f64], x: SparseRow<'_, R>) {
+        out.fill(0.0);
+        for (i, v) in Self::known(x, self.rows).iter() {
+            sum_scaled(out, self.row(i as usize), v.to_f64());
+        }
+    }
+
+    /// `W += c · left rightᵀ`.
+    pub(crate) fn add_outer(&mut self, left: SparseRow<'_, R>, right: SparseRow<'_, R>, c: f64) {
+        for (i, v) in left.iter() {
+            let c = R::from_f64(c * v.to_f64());
+            let row = self.row_mut(i as usize);
+            for (j, w) in right.iter() {
+                row[j as usize] = row[j as usize].mul_plus(c, w);
+            }
+        }
+    }
+
+    /// `W += c · x xᵀ` with dense x.
+    pub(crate) fn add_square(&mut self, x: &[R], c: f64) {
+        for i in 0..self.rows {
+            let c = R::from_f64(c * x[i].to_f64());
+            add_scaled(self.row_mut(i), x, c);
+        }
+    }
+
+    /// W as dense rows.
+    pub fn to_dense(&self) -> Vec<Vec<f64>> {
+        let wide = |i| self.row(i).iter().map(|v| v.to_f64()).collect();
+        (0..self.rows).map(wide).collect()
+    }
+
+    pub(crate) fn is_finite(&self) -> bool {
+        (0..self.rows).all(|i| self.row(i).iter().all(|v| v.to_f64().is_finite()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SparseVec;
+
+    #[test]
+    fn a_matrix_grown_line_by_line_is_one_that_was_there_from_the_start() {
+        let mut grown = Full::<f32>::diagonal(1, 2, 1.0).unwrap();
+        let mut whole = Full::<f32>::diagonal(40, 30, 1.0).unwrap();
+        let x = SparseVec::from_entries(vec![(0, 2.0)]);
+        let y = SparseVec::from_entries(vec![(0, 1.0), (1, -3.0)]);
+        grown.add_outer(x.as_row(), y.as_row(), 0.5);
+        whole.add_outer(x.as_row(), y.as_row(), 0.5);
+        for i in 2..=40 {
+            grown.grow(i, i.min(30)).unwrap();
+        }
+        assert_eq!(grown.to_dense(), whole.to_dense());
+        assert_eq!(whole.row(29)[29], 1.0);
+        assert!(grown.grow(1 << 40, 1 << 40).is_err());
+        assert_eq!(grown.shape(), (40, 30));
+    }
+
+    #[test]
+    fn scores_and_projections_are_plain_sums_and_unseen_features_weigh_nothing() {
+        let mut w = Full::<f64>::diagonal(3, 2, 1.0).unwrap();
+        let x = SparseVec::from_entries(vec![(1, 2.0), (2, 1.0), (9, 5.0)]);
+        let y = SparseVec::from_entries(vec![(0, 1.0), (1, 3.0), (7, 1.0)]);
+        let known = SparseVec::from_entries(vec![(2, 4.0)]);
+        let first = SparseVec::from_entries(vec![(0, 0.25)]);
+        w.add_outer(known.as_row(), first.as_row(), 1.0);
+        // W = [[1,0],[0,1],[1,0]].
+        assert_eq!(w.score(x.as_row(), y.as_row()), 2.0 * 3.0 + 1.0);
+        let mut out = [0.0; 2];
+        w.project(&mut out, x.as_row());
+        assert_eq!(out, [1.0, 2.0]);
+    }
+}

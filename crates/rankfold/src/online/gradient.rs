@@ -1,0 +1,199 @@
+//! Gradient descent on the factors themselves: the plain alternative that the
+//! manifold methods are measured against.
+//!
+//! W = A Bᵀ moves by A −= η s p (Bᵀq)ᵀ and B −= η s q (Aᵀp)ᵀ, both from the old
+//! pair, where s is the slope of the loss; W = Y Yᵀ by
+//! Y −= η s (p (Yᵀq)ᵀ + q (Yᵀp)ᵀ). The steps depend on how W is factored, and
+//! nothing keeps them from running away: [Shalit2012] calls them unstable.
+//!
+//! Cost: O((nnz p + nnz q) k). Reference: [Shalit2012], section 7.
+
+use super::{Learned, Learner, Outcome, RankOne, Step};
+use crate::form::{Factored, Psd, Tall};
+use crate::kernel::{dot, padded};
+use crate::{Loss, Real, Result, SparseRow};
+
+/// Gradient descent on A and B.
+#[derive(Debug, Clone)]
+pub struct Gradient<R> {
+    form: Factored<R>,
+    scratch: Scratch<R>,
+}
+
+/// Gradient descent on Y.
+#[derive(Debug, Clone)]
+pub struct GradientPsd<R> {
+    form: Psd<R>,
+    scratch: Scratch<R>,
+}
+
+/// Projections of the two sides of an example, and the row that is added.
+#[derive(Debug, Clone)]
+pub(super) struct Scratch<R> {
+    /// Aᵀp.
+    pub u: Vec<f64>,
+    /// Bᵀq.
+    pub v: Vec<f64>,
+    row: Vec<R>,
+}
+
+impl<R: Real> Scratch<R> {
+    pub fn new(rank: usize) -> Self {
+        Scratch {
+            u: vec![0.0; padded(rank)],
+            v: vec![0.0; padded(rank)],
+            row: vec![R::default(); padded(rank)],
+        }
+    }
+
+    pub fn score(&mut self, left: &Tall<R>, right: &Tall<R>, example: RankOne<'_, R>) -> f64 {
+        left.expect(example.left);
+        right.expect(example.right);
+        left.project(&mut self.u, example.left);
+        right.project(&mut self.v, example.right);
+        dot(&self.u, &self.v)
+    }
+
+    /// `tall += c · x wᵀ`.
+    pub fn add(row: &mut [R], tall: &mut Tall<R>, x: SparseRow<'_, R>, w: &[f64], c: f64) {
+        for (r, w) in row.iter_mut().zip(w) {
+            *r = R::from_f64(c * w);
+        }
+        tall.add_outer(x, row);
+    }
+
+    /// Adds c · p vᵀ to A.
+    pub fn add_left(&mut self, tall: &mut Tall<R>, x: SparseRow<'_, R>, c: f64) {
+        Self::add(&mut self.row, tall, x, &self.v, c);
+    }
+
+    /// Adds c · q uᵀ to B.
+    pub fn add_right(&mut self, tall: &mut Tall<R>, x: SparseRow<'_, R>, c: f64) {
+        Self::add(&mut self.row, tall, x, &self.u, c);
+    }
+}
+
+/// Whether c · x wᵀ can be added to rows in their precision any number of times
+/// that a run may have.
+pub(super) fn fits<R: Real>(x: SparseRow<'_, R>, w: &[f64], c: f64) -> bool {
+    let change = c.abs() * (x.squared_norm() * dot(w, w)).sqrt();
+    change < R::MAX / 1e9 && (c.abs() * dot(w, w).sqrt()) < R::MAX / 1e9
+}
+
+impl<R: Real> Gradient<R> {
+    /// Starts from a form. Its factors are A and B, so they must not change
+    /// behind the learner's back: no Gram matrix is kept, no gauge chosen.
+    pub fn new(mut form: Factored<R>) -> Self {
+        form.make_plain();
+        let scratch = Scratch::new(form.rank());
+        Gradient { form, scratch }
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> &Factored<R> {
+        &self.form
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Factored<R> {
+        self.form
+    }
+}
+
+impl<R: Real> GradientPsd<R> {
+    /// Starts from a form, as [`Gradient::new`] does.
+    pub fn new(mut form: Psd<R>) -> Self {
+        form.make_plain();
+        let scratch = Scratch::new(form.rank());
+        GradientPsd { form, scratch }
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> &Psd<R> {
+        &self.form
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Psd<R> {
+        self.form
+    }
+}
+
+/// What a step that moves W by `act` comes to; `act` says whether it could.
+pub(super) fn moved(
+    score: f64,
+    (loss, slope): (f64, f64),
+    act: impl FnOnce(f64) -> Outcome,
+) -> Learned {
+    let outcome = if slope == 0.0 {
+        Outcome::Idle
+    } else if !slope.is_finite() {
+        Outcome::Refused
+    } else {
+        act(slope)
+    };
+    Learned {
+        score,
+        loss,
+        outcome,
+    }
+}
+
+impl<R: Real> Learner<R> for Gradient<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        let Factored { left, right, .. } = &self.form;
+        self.scratch.score(left, right, example)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        let score = self.score(example);
+        moved(score, loss.at(score, target), |slope| {
+            let c = -step.size * slope;
+            let Scratch { u, v, .. } = &self.scratch;
+            if dot(u, u) == 0.0 && dot(v, v) == 0.0 {
+                return Outcome::Idle;
+            }
+            if !fits(example.left, v, c) || !fits(example.right, u, c) {
+                return Outcome::Refused;
+            }
+            self.scratch.add_left(&mut self.form.left, example.left, c);
+            self.scratch
+                .add_right(&mut self.form.right, example.right, c);
+            Outcome::Moved
+        })
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.form.grow(left, right)
+    }
+}
+
+impl<R: Real> Learner<R> for GradientPsd<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        let factor = &self.form.factor;
+        self.scratch.score(factor, factor, example)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        let score = self.score(example);
+        moved(score, loss.at(score, target), |slope| {
+            let c = -step.size * slope;
+            let Scratch { u, v, .. } = &self.scratch;
+            if dot(u, u) == 0.0 && dot(v, v) == 0.0 {
+                return Outcome::Idle;
+            }
+            if !fits(example.left, v, c) || !fits(example.right, u, c) {
+                return Outcome::Refused;
+            }
+            self.scratch
+                .add_left(&mut self.form.factor, example.left, c);
+            self.scratch
+                .add_right(&mut self.form.factor, example.right, c);
+            Outcome::Moved
+        })
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.form.grow(left.max(right))
+    }
+}

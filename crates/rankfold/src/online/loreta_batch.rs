@@ -1,0 +1,268 @@
+//! LORETA-r: one step along the sum of several rank-one gradients, for
+//! mini-batches, at the same sparse cost an example.
+//!
+//! With G₁ = [c₁p₁ … c_rp_r] and G₂ = [q₁ … q_r] the step along G₁G₂ᵀ is that of
+//! LORETA-1 with r×r matrices in place of its numbers. The columns of G₁ and G₂
+//! stay sparse: example i changes its own rows by its own k-vector. The Gram
+//! matrices are factorised anew, k³ a batch.
+//!
+//! For r ≥ 2 the matrix P = I − ½Q + ⅜Q² may be singular, so it is looked at.
+//! The symmetric case is the same with D = [p … q …] and Π = ½[[0, I], [I, 0]].
+//!
+//! Cost: O(Σ(nnz pᵢ + nnz qᵢ) k + k²r + k³ + r³). Reference: [Shalit2012],
+//! algorithm 3.
+
+use super::loreta::row_fits;
+use super::{Attempt, RankOne};
+use crate::form::{Factored, Psd, Tall};
+use crate::kernel::padded;
+use crate::linalg::{Square, svd};
+use crate::{Real, SparseRow};
+use faer::linalg::solvers::{DenseSolveCore, SelfAdjointEigen};
+use faer::{Mat, Scale};
+
+/// P counts as singular below this ratio of its extreme singular values.
+const SINGULAR: f64 = 1e-8;
+
+/// The columns Ãᵀ cᵢxᵢ.
+fn projections<'a, R: Real>(
+    tall: &Tall<R>,
+    columns: impl Iterator<Item = (SparseRow<'a, R>, f64)>,
+    count: usize,
+) -> Mat<f64> {
+    let mut out = Mat::zeros(tall.rank(), count);
+    let mut wide = vec![0.0; padded(tall.rank())];
+    for (i, (x, c)) in columns.enumerate() {
+        tall.project(&mut wide, x);
+        for j in 0..tall.rank() {
+            out[(j, i)] = c * wide[j];
+        }
+    }
+    out
+}
+
+/// The products of sparse columns with each other.
+fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
+    Mat::from_fn(columns.len(), columns.len(), |i, j| {
+        let ((x, c), (y, d)) = (columns[i], columns[j]);
+        c * d * x.dot(y)
+    })
+}
+
+fn inverse_if_regular(p: &Mat<f64>) -> Option<Mat<f64>> {
+    let (_, sigma, _) = svd(p)?;
+    let (largest, least) = (sigma.first()?, sigma.last()?);
+    (*least > SINGULAR * largest).then(|| p.partial_piv_lu().inverse())
+}
+
+/// One side after the step Ã += Σ cᵢ xᵢ lᵢᵀ, computed but not yet written.
+struct After {
+    gram: Square,
+    gram_inverse: Square,
+    /// The change of the rows of each example, before its coefficient.
+    rows: Mat<f64>,
+}
+
+impl After {
+    /// S' = S + UL + LᵀUᵀ + Lᵀ(GᵀG)L with its inverse; `None` where it is not
+    /// positive definite or leaves the precision of the rows.
+    fn new<R: Real>(
+        tall: &Tall<R>,
+        columns: &[(SparseRow<'_, R>, f64)],
+        u: &Mat<f64>,
+        rows: Mat<f64>,
+    ) -> Option<Self> {
+        let ul = u * &rows;
+        let gram = tall.gram.to_faer()
+            + &ul
+            + ul.transpose()
+            + rows.transpose() * products(columns) * &rows;
+        let mut gram = Square::from_faer(&gram);
+        gram.symmetrise();
+        let fits = columns.iter().enumerate().all(|(i, &(_, c))| {
+            let row: Vec<f64> = (0..tall.rank()).map(|j| rows[(i, j)]).collect();
+            row_fits::<R>(&row, c)
+        });
+        if !fits || !gram.norm().is_finite() || !Tall::<R>::in_range(gram.trace()) {
+            return None;
+        }
+        let gram_inverse = crate::linalg::invert_definite(&gram)?;
+        Some(After {
+            gram,
+            gram_inverse,
+            rows,
+        })
+    }
+
+    fn condition(&self) -> f64 {
+        let k = self.gram.size() as f64;
+        self.gram.trace() / k * (self.gram_inverse.trace() / k)
+    }
+
+    fn write<R: Real>(self, tall: &mut Tall<R>, columns: &[(SparseRow<'_, R>, f64)]) {
+        let mut row = vec![R::default(); padded(tall.rank())];
+        for (i, &(x, c)) in columns.iter().enumerate() {
+            for j in 0..tall.rank() {
+                row[j] = R::from_f64(c * self.rows[(i, j)]);
+            }
+            tall.add_outer(x, &row);
+        }
+        tall.gram = self.gram;
+        tall.gram_inverse = self.gram_inverse;
+    }
+}
+
+fn unit(size: usize) -> Mat<f64> {
+    Mat::identity(size, size)
+}
+
+fn count_rows<R>(columns: &[(SparseRow<'_, R>, f64)]) -> usize {
+    columns.iter().map(|(x, _)| x.indices.len()).sum()
+}
+
+/// Moves W = Ã K B̃ᵀ along Σ cᵢ leftᵢ ⊗ rightᵢ and retracts.
+pub(super) fn retract<R: Real>(
+    form: &mut Factored<R>,
+    gradient: &[(RankOne<'_, R>, f64)],
+    limit: f64,
+) -> Attempt {
+    let r = gradient.len();
+    let mut left: Vec<_> = gradient.iter().map(|(e, c)| (e.left, *c)).collect();
+    let right: Vec<_> = gradient.iter().map(|(e, _)| (e.right, 1.0)).collect();
+    let mut u = projections(&form.left, left.iter().copied(), r);
+    let v = projections(&form.right, right.iter().copied(), r);
+    let a = form.left.gram_inverse.to_faer() * &u;
+    let b = form.right.gram_inverse.to_faer() * &v;
+    let inverse = form.core_inverse.to_faer();
+    let (mut a, b) = (a, b);
+    let mut x = &inverse * &a;
+    let y = inverse.transpose() * &b;
+    if x.norm_l2() == 0.0 && y.norm_l2() == 0.0 {
+        return Attempt::Idle;
+    }
+    let mut q = b.transpose() * &x;
+    let size = q.norm_l2();
+    if size > limit {
+        // All on the left is linear in the step.
+        let shorter = limit / size;
+        for m in [&mut u, &mut a, &mut x, &mut q] {
+            *m *= Scale(shorter);
+        }
+        left.iter_mut().for_each(|(_, c)| *c *= shorter);
+    }
+    let theta = Scale(-0.5) * unit(r) + Scale(0.375) * &q;
+    let Some(p_inverse) = inverse_if_regular(&(unit(r) + &q * &theta)) else {
+        return Attempt::Refused;
+    };
+    let f = (unit(r) - Scale(0.5) * &q) * &p_inverse;
+    let e = Scale(2.0) * &theta + &theta * &q * &theta;
+    // I + QE = P², so E(I + QE)⁻¹ is E P⁻².
+    let e_inverse = &e * &p_inverse * &p_inverse;
+    let after_left = After::new(&form.left, &left, &u, &f * y.transpose());
+    let after_right = After::new(&form.right, &right, &v, f.transpose() * x.transpose());
+    let (Some(after_left), Some(after_right)) = (after_left, after_right) else {
+        return Attempt::Worn;
+    };
+    let core = Square::from_faer(&(form.core.to_faer() + &a * &e * b.transpose()));
+    let core_inverse = Square::from_faer(&(inverse - &x * &e_inverse * y.transpose()));
+    if !(core.norm() * core_inverse.norm()).is_finite() {
+        return Attempt::Refused;
+    }
+    let condition = (after_left.condition() * after_right.condition()).sqrt()
+        * core.norm()
+        * core_inverse.norm()
+        / form.rank() as f64;
+    let worst = after_left.condition().max(after_right.condition());
+    let size = (after_left.gram.trace() * after_right.gram.trace()).sqrt();
+    let now = crate::form::Health { condition, size };
+    if !now.is_regular(worst) {
+        return Attempt::Worn;
+    }
+    after_left.write(&mut form.left, &left);
+    after_right.write(&mut form.right, &right);
+    form.core = core;
+    form.core_inverse = core_inverse;
+    form.after_update(count_rows(&left) + count_rows(&right), now);
+    Attempt::Moved
+}
+
+/// Moves W = Ỹ K Ỹᵀ along the symmetric part of Σ cᵢ leftᵢ ⊗ rightᵢ and retracts.
+pub(super) fn retract_psd<R: Real>(
+    form: &mut Psd<R>,
+    gradient: &[(RankOne<'_, R>, f64)],
+    limit: f64,
+) -> Attempt {
+    let r = gradient.len();
+    let pi = Mat::from_fn(2 * r, 2 * r, |i, j| match i.abs_diff(j) == r {
+        true => 0.5,
+        false => 0.0,
+    });
+    let lefts = gradient.iter().map(|(e, c)| (e.left, *c));
+    let mut columns: Vec<_> = lefts
+        .chain(gradient.iter().map(|(e, _)| (e.right, 1.0)))
+        .collect();
+    let mut u = projections(&form.factor, columns.iter().copied(), 2 * r);
+    let mut h = form.factor.gram_inverse.to_faer() * &u;
+    let inverse = form.core_inverse.to_faer();
+    let mut x = &inverse * &h;
+    if x.norm_l2() == 0.0 {
+        return Attempt::Idle;
+    }
+    let mut gamma = h.transpose() * &x;
+    let Some(largest) = spectral_radius(&gamma, &pi) else {
+        return Attempt::Refused;
+    };
+    if largest > limit {
+        let shorter = limit / largest;
+        for m in [&mut u, &mut h, &mut x] {
+            for i in 0..r {
+                (0..m.nrows()).for_each(|j| m[(j, i)] *= shorter);
+            }
+        }
+        columns[..r].iter_mut().for_each(|(_, c)| *c *= shorter);
+        gamma = h.transpose() * &x;
+    }
+    let theta = Scale(-0.5) * &pi + Scale(0.375) * (&pi * &gamma * &pi);
+    let Some(p_inverse) = inverse_if_regular(&(unit(2 * r) + &gamma * &theta)) else {
+        return Attempt::Refused;
+    };
+    let f = (unit(2 * r) - Scale(0.5) * (&gamma * &pi)) * &p_inverse;
+    let phi = &pi * &f;
+    let e = Scale(2.0) * &theta + &theta * &gamma * &theta;
+    let e_inverse = &e * &p_inverse * &p_inverse;
+    let Some(after) = After::new(&form.factor, &columns, &u, &phi * x.transpose()) else {
+        return Attempt::Worn;
+    };
+    let mut core = Square::from_faer(&(form.core.to_faer() + &h * &e * h.transpose()));
+    let mut core_inverse = Square::from_faer(&(inverse - &x * &e_inverse * x.transpose()));
+    core.symmetrise();
+    core_inverse.symmetrise();
+    if !(core.norm() * core_inverse.norm()).is_finite() {
+        return Attempt::Refused;
+    }
+    let k = form.rank() as f64;
+    let now = crate::form::Health {
+        condition: after.condition() * (core.trace() / k) * (core_inverse.trace() / k),
+        size: after.gram.trace(),
+    };
+    if !now.is_regular(after.condition()) {
+        return Attempt::Worn;
+    }
+    after.write(&mut form.factor, &columns);
+    form.core = core;
+    form.core_inverse = core_inverse;
+    form.after_update(count_rows(&columns), now);
+    Attempt::Moved
+}
+
+/// The largest magnitude of an eigenvalue of ΓΠ, which are those of Γ^½ΠΓ^½.
+fn spectral_radius(gamma: &Mat<f64>, pi: &Mat<f64>) -> Option<f64> {
+    let n = gamma.nrows();
+    let eigen = SelfAdjointEigen::new(gamma.as_ref(), faer::Side::Lower).ok()?;
+    let root = |j: usize| eigen.S().column_vector()[j].max(0.0).sqrt();
+    let half = Mat::from_fn(n, n, |i, j| eigen.U()[(i, j)] * root(j));
+    let middle = half.transpose() * pi * &half;
+    let eigen = SelfAdjointEigen::new(middle.as_ref(), faer::Side::Lower).ok()?;
+    let values = eigen.S().column_vector();
+    Some(values.iter().fold(0.0, |m: f64, v| m.max(v.abs())))
+}

@@ -1,0 +1,179 @@
+//! Manifold identification: between LORETA steps, cheap full-rank steps on the
+//! small matrix in the middle.
+//!
+//! A round is one LORETA-1 step on W = A Bᵀ, then s gradient steps on M in
+//! W = A M Bᵀ, which start at M = I, then M = U Σ Vᵀ, A ← A U Σ^½, B ← B V Σ^½.
+//! The steps on M depend on which A and B stand beside it, so the form keeps
+//! the maps C and D from its stored factors to these: A = Ã C, B = B̃ D. M itself
+//! is C⁻¹ K D⁻ᵀ at any time, so W is whole in the middle of a round as well.
+//!
+//! M may collapse, and the authors report instability. A step that would turn
+//! the determinant of M around is refused, and singular values of M are kept
+//! above [`LEAST`] when they go into the factors.
+//!
+//! Cost: that of LORETA-1 every (s+1)-th example, O((nnz p + nnz q) k + k²) for
+//! the others, and k³ a round. Reference: [Shalit2012], algorithm 6.
+
+use super::{Learned, Learner, Loreta, Outcome, RankOne, Step};
+use crate::form::{Factored, Frame};
+use crate::kernel::{dot, padded};
+use crate::linalg::{Square, svd};
+use crate::{Loss, Real, Result};
+use faer::Mat;
+use faer::linalg::solvers::{DenseSolveCore, Solve};
+
+/// The smallest singular value that M may leave in the factors; it started at 1.
+const LEAST: f64 = 1e-3;
+
+/// LORETA-1 and gradient steps on the matrix in its middle, in turn.
+#[derive(Debug, Clone)]
+pub struct ManifoldIdentification<R> {
+    loreta: Loreta<R>,
+    inner_steps: u64,
+    inner_size: f64,
+    /// Examples of the present round so far.
+    position: u64,
+    u: Vec<f64>,
+    v: Vec<f64>,
+    t: [Vec<f64>; 4],
+}
+
+impl<R: Real> ManifoldIdentification<R> {
+    /// Steps on M in a round, unless others are asked for.
+    pub const INNER_STEPS: u64 = 3;
+    /// Their size as a part of the step of LORETA.
+    pub const INNER_SIZE: f64 = 0.5;
+
+    /// Starts from a form with `inner_steps` steps on M a round, of `inner_size`
+    /// times the step size; `seen` examples came before.
+    pub fn new(mut form: Factored<R>, inner_steps: u64, inner_size: f64, seen: u64) -> Self {
+        let k = form.rank();
+        form.make_tracked();
+        if form.frame.is_none() {
+            // A = Ã and B = B̃ Kᵀ; with K = I, as at the start, both as they are.
+            form.frame = Some(Frame {
+                left: Square::identity(k),
+                right: Square::from_fn(k, |i, j| form.core.get(j, i)),
+            });
+        }
+        let zeros = || vec![0.0; padded(k)];
+        ManifoldIdentification {
+            loreta: Loreta::new(form),
+            inner_steps,
+            inner_size,
+            position: seen % (inner_steps + 1),
+            u: zeros(),
+            v: zeros(),
+            t: [zeros(), zeros(), zeros(), zeros()],
+        }
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> &Factored<R> {
+        self.loreta.form()
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Factored<R> {
+        self.loreta.into_form()
+    }
+
+    /// M += c (Aᵀp)(Bᵀq)ᵀ, as a change of K = C M Dᵀ.
+    fn inner_step(&mut self, example: RankOne<'_, R>, c: f64) -> Outcome {
+        let form = self.loreta.form_mut();
+        let Some(frame) = &form.frame else {
+            return Outcome::Refused;
+        };
+        form.left.project(&mut self.u, example.left);
+        form.right.project(&mut self.v, example.right);
+        let [f, h, x, y] = &mut self.t;
+        // f = C Cᵀ u and h = D Dᵀ v.
+        frame.left.multiply_transposed(x, &self.u);
+        frame.left.multiply(f, x);
+        frame.right.multiply_transposed(y, &self.v);
+        frame.right.multiply(h, y);
+        // K⁻¹ by Sherman–Morrison; det M' / det M = 1 + c hᵀ K⁻¹ f.
+        form.core_inverse.multiply(x, f);
+        form.core_inverse.multiply_transposed(y, h);
+        let ratio = 1.0 + c * dot(h, x);
+        if dot(f, f) == 0.0 || dot(h, h) == 0.0 {
+            return Outcome::Idle;
+        }
+        let sound = ratio > LEAST
+            && (c * c * dot(f, f) * dot(h, h)).is_finite()
+            && (c * c * dot(x, x) * dot(y, y)).is_finite();
+        if !sound {
+            return Outcome::Refused;
+        }
+        f.iter_mut().for_each(|e| *e *= c);
+        form.core.add_outer([f], [h]);
+        x.iter_mut().for_each(|e| *e *= -c / ratio);
+        form.core_inverse.add_outer([x], [y]);
+        Outcome::Moved
+    }
+
+    /// Ends a round: M goes into A and B.
+    fn fold(&mut self) {
+        let form = self.loreta.form_mut();
+        let k = form.rank();
+        let Some(frame) = &mut form.frame else {
+            return;
+        };
+        let (c, d) = (frame.left.to_faer(), frame.right.to_faer());
+        // M = C⁻¹ K D⁻ᵀ.
+        let half = c.partial_piv_lu().solve(form.core.to_faer());
+        let m = d
+            .partial_piv_lu()
+            .solve(half.transpose())
+            .transpose()
+            .to_owned();
+        let Some((u, sigma, v)) = svd(&m) else {
+            return;
+        };
+        let collapsed = sigma.iter().any(|&s| s < LEAST);
+        let root = |j: usize| sigma[j].max(LEAST).sqrt();
+        let scaled = |m: Mat<f64>| Mat::from_fn(k, k, |i, j| m[(i, j)] * root(j));
+        let (left, right) = (scaled(&c * &u), scaled(&d * &v));
+        frame.left = Square::from_faer(&left);
+        frame.right = Square::from_faer(&right);
+        if collapsed {
+            let core = &left * right.transpose();
+            form.core_inverse = Square::from_faer(&core.partial_piv_lu().inverse());
+            form.core = Square::from_faer(&core);
+        }
+    }
+}
+
+impl<R: Real> Learner<R> for ManifoldIdentification<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        self.loreta.score(example)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        let learned = if self.position == 0 {
+            self.loreta.learn(example, target, loss, step)
+        } else {
+            let score = self.loreta.score(example);
+            let (value, slope) = loss.at(score, target);
+            let outcome = match slope == 0.0 {
+                true => Outcome::Idle,
+                false => self.inner_step(example, -self.inner_size * step.size * slope),
+            };
+            Learned {
+                score,
+                loss: value,
+                outcome,
+            }
+        };
+        self.position += 1;
+        if self.position > self.inner_steps {
+            self.position = 0;
+            self.fold();
+        }
+        learned
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.loreta.grow(left, right)
+    }
+}

@@ -1,0 +1,64 @@
+//! OASIS: passive-aggressive learning of a full matrix W.
+//!
+//! With loss ℓ and slope s, W −= s τ p qᵀ, τ = min(ℓ / (s²‖p‖²‖q‖²), C): just as
+//! far as the example asks, not farther than C. It touches the non-zeros of p
+//! times those of q.
+//!
+//! Cost: O(nnz p · nnz q) a step, O(n·m) memory. Reference: [Chechik2010].
+
+use super::gradient::moved;
+use super::{Learned, Learner, Outcome, RankOne, Step};
+use crate::form::Full;
+use crate::{Loss, Real, Result};
+
+/// Passive-aggressive steps on W itself; [`Step::size`] is the cap C.
+#[derive(Debug, Clone)]
+pub struct Oasis<R> {
+    form: Full<R>,
+}
+
+impl<R: Real> Oasis<R> {
+    /// Starts from a form; the paper starts from the identity.
+    pub fn new(form: Full<R>) -> Self {
+        Oasis { form }
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> &Full<R> {
+        &self.form
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Full<R> {
+        self.form
+    }
+}
+
+impl<R: Real> Learner<R> for Oasis<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        self.form.score(example.left, example.right)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        let score = self.score(example);
+        let at = loss.at(score, target);
+        moved(score, at, |slope| {
+            let size = example.left.squared_norm() * example.right.squared_norm();
+            if size == 0.0 {
+                return Outcome::Idle;
+            }
+            let tau = (at.0 / (slope * slope * size)).min(step.size);
+            let change = tau * slope.abs() * size.sqrt();
+            if change.is_nan() || change >= R::MAX / 1e9 {
+                return Outcome::Refused;
+            }
+            self.form
+                .add_outer(example.left, example.right, -slope * tau);
+            Outcome::Moved
+        })
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.form.grow(left, right)
+    }
+}

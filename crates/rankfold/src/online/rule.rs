@@ -1,0 +1,215 @@
+//! The closed set of learners, each on the form it needs.
+
+use super::{
+    Gradient, GradientPsd, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification,
+    Oasis, PassiveAggressive, RankOne, Step, Turn,
+};
+use crate::form::{Form, FormRef};
+use crate::{Error, Loss, Real, Result};
+use serde::{Deserialize, Serialize};
+
+/// The rules by which W is learned, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Rule {
+    /// LORETA-1 on symmetric positive semi-definite matrices of rank k.
+    LoretaPsd,
+    /// LORETA-1 on all matrices of rank k.
+    Loreta,
+    /// LORETA-1 with steps on the small matrix in the middle between its own.
+    ManifoldIdentification,
+    /// Passive-aggressive steps on a full matrix.
+    Oasis,
+    /// Passive-aggressive steps on two factors, in turn.
+    PassiveAggressive,
+    /// Gradient descent on two factors.
+    Gradient,
+    /// Gradient descent on the factor of a symmetric matrix.
+    GradientPsd,
+    /// LogDet steps on a full symmetric matrix.
+    Lego,
+}
+
+/// How a rule stores W.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Two tall factors.
+    Factored,
+    /// One tall factor: W is symmetric.
+    Psd,
+    /// All entries.
+    Full,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Rule; 8] = [
+        Rule::LoretaPsd,
+        Rule::Loreta,
+        Rule::ManifoldIdentification,
+        Rule::Oasis,
+        Rule::PassiveAggressive,
+        Rule::Gradient,
+        Rule::GradientPsd,
+        Rule::Lego,
+    ];
+
+    /// Its name on the command line and in model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::LoretaPsd => "loreta-psd",
+            Rule::Loreta => "loreta",
+            Rule::ManifoldIdentification => "manifold-identification",
+            Rule::Oasis => "oasis",
+            Rule::PassiveAggressive => "passive-aggressive",
+            Rule::Gradient => "gradient",
+            Rule::GradientPsd => "gradient-psd",
+            Rule::Lego => "lego",
+        }
+    }
+
+    /// The rule with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+
+    /// How it stores W.
+    pub fn shape(self) -> Shape {
+        match self {
+            Rule::LoretaPsd | Rule::GradientPsd => Shape::Psd,
+            Rule::Loreta
+            | Rule::ManifoldIdentification
+            | Rule::PassiveAggressive
+            | Rule::Gradient => Shape::Factored,
+            Rule::Oasis | Rule::Lego => Shape::Full,
+        }
+    }
+
+    /// Whether W is symmetric, so that both sides have the same features.
+    pub fn is_symmetric(self) -> bool {
+        matches!(self, Rule::LoretaPsd | Rule::GradientPsd | Rule::Lego)
+    }
+
+    /// Whether it chooses its own step, up to [`Step::size`].
+    pub fn is_passive_aggressive(self) -> bool {
+        matches!(self, Rule::Oasis | Rule::PassiveAggressive)
+    }
+
+    /// Whether it takes one step along the gradient of a whole mini-batch.
+    pub fn has_batches(self) -> bool {
+        matches!(self, Rule::Loreta | Rule::LoretaPsd)
+    }
+}
+
+/// Any of the learners.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub enum AnyLearner<R> {
+    LoretaPsd(LoretaPsd<R>),
+    Loreta(Loreta<R>),
+    ManifoldIdentification(ManifoldIdentification<R>),
+    Oasis(Oasis<R>),
+    PassiveAggressive(PassiveAggressive<R>),
+    Gradient(Gradient<R>),
+    GradientPsd(GradientPsd<R>),
+    Lego(Lego<R>),
+}
+
+/// Calls the same expression on whichever learner it is.
+macro_rules! each {
+    ($any:expr, $learner:ident => $body:expr) => {
+        match $any {
+            AnyLearner::LoretaPsd($learner) => $body,
+            AnyLearner::Loreta($learner) => $body,
+            AnyLearner::ManifoldIdentification($learner) => $body,
+            AnyLearner::Oasis($learner) => $body,
+            AnyLearner::PassiveAggressive($learner) => $body,
+            AnyLearner::Gradient($learner) => $body,
+            AnyLearner::GradientPsd($learner) => $body,
+            AnyLearner::Lego($learner) => $body,
+        }
+    };
+}
+
+impl<R: Real> AnyLearner<R> {
+    /// The learner that works on a form by a rule; `seen` examples came before.
+    /// An error when the rule needs another form.
+    pub fn new(rule: Rule, form: Form<R>, seen: u64) -> Result<Self> {
+        Ok(match (rule, form) {
+            (Rule::LoretaPsd, Form::Psd(form)) => Self::LoretaPsd(LoretaPsd::new(form)),
+            (Rule::GradientPsd, Form::Psd(form)) => Self::GradientPsd(GradientPsd::new(form)),
+            (Rule::Loreta, Form::Factored(form)) => Self::Loreta(Loreta::new(form)),
+            (Rule::Gradient, Form::Factored(form)) => Self::Gradient(Gradient::new(form)),
+            (Rule::PassiveAggressive, Form::Factored(form)) => {
+                Self::PassiveAggressive(PassiveAggressive::new(form, Turn::Alternate, seen))
+            }
+            (Rule::ManifoldIdentification, Form::Factored(form)) => {
+                let steps = ManifoldIdentification::<R>::INNER_STEPS;
+                let size = ManifoldIdentification::<R>::INNER_SIZE;
+                let learner = ManifoldIdentification::new(form, steps, size, seen);
+                Self::ManifoldIdentification(learner)
+            }
+            (Rule::Oasis, Form::Full(form)) => Self::Oasis(Oasis::new(form)),
+            (Rule::Lego, Form::Full(form)) => Self::Lego(Lego::new(form)),
+            (rule, form) => {
+                return Err(Error::input(format!(
+                    "`{}` does not learn a matrix of the form `{}`",
+                    rule.name(),
+                    form.view().name()
+                )));
+            }
+        })
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> FormRef<'_, R> {
+        match self {
+            AnyLearner::LoretaPsd(learner) => FormRef::Psd(learner.form()),
+            AnyLearner::GradientPsd(learner) => FormRef::Psd(learner.form()),
+            AnyLearner::Loreta(learner) => FormRef::Factored(learner.form()),
+            AnyLearner::ManifoldIdentification(learner) => FormRef::Factored(learner.form()),
+            AnyLearner::PassiveAggressive(learner) => FormRef::Factored(learner.form()),
+            AnyLearner::Gradient(learner) => FormRef::Factored(learner.form()),
+            AnyLearner::Oasis(learner) => FormRef::Full(learner.form()),
+            AnyLearner::Lego(learner) => FormRef::Full(learner.form()),
+        }
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Form<R> {
+        match self {
+            AnyLearner::LoretaPsd(learner) => Form::Psd(learner.into_form()),
+            AnyLearner::GradientPsd(learner) => Form::Psd(learner.into_form()),
+            AnyLearner::Loreta(learner) => Form::Factored(learner.into_form()),
+            AnyLearner::ManifoldIdentification(learner) => Form::Factored(learner.into_form()),
+            AnyLearner::PassiveAggressive(learner) => Form::Factored(learner.into_form()),
+            AnyLearner::Gradient(learner) => Form::Factored(learner.into_form()),
+            AnyLearner::Oasis(learner) => Form::Full(learner.into_form()),
+            AnyLearner::Lego(learner) => Form::Full(learner.into_form()),
+        }
+    }
+}
+
+impl<R: Real> Learner<R> for AnyLearner<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        each!(self, learner => learner.score(example))
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        each!(self, learner => learner.learn(example, target, loss, step))
+    }
+
+    fn learn_batch(
+        &mut self,
+        examples: &[(RankOne<'_, R>, f64)],
+        loss: Loss,
+        step: Step,
+    ) -> Learned {
+        each!(self, learner => learner.learn_batch(examples, loss, step))
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        each!(self, learner => learner.grow(left, right))
+    }
+}
