@@ -8,7 +8,7 @@ use rankfold::data::{Labelled, RowLookup, Triplets, read_labelled};
 use rankfold::model::Steps;
 use rankfold::online::Rule;
 use rankfold::sample::Triplet;
-use rankfold::task::{Checkpoint, Event, Init, Session, Stopped};
+use rankfold::task::{Checkpoint, Event, Init, Negatives, Session, Stopped};
 use rankfold::{Error, Real, Result, Score, Similarity};
 use serde_json::json;
 
@@ -84,7 +84,31 @@ pub struct TrainSimilarity {
     #[arg(long, value_name = "S", default_value_t = rankfold::online::Step::LIMIT)]
     step_limit: f64,
 
-    /// Where W starts: the identity on the most informative features, or random
+    /// Let the step shrink: after T triplets it is half as long, after 2T a third
+    #[arg(long, value_name = "T")]
+    decay: Option<f64>,
+
+    /// Longest step of `oasis` and `passive-aggressive`, which choose their own
+    #[arg(long, value_name = "C", default_value_t = 0.1)]
+    aggressiveness: f64,
+
+    /// Triplets that make one step together (`loreta-psd`, `loreta`)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: usize,
+
+    /// Learn from any row of another class, or from the best scoring one of --candidates
+    #[arg(long, value_enum, default_value_t = NegativesName::Random)]
+    negatives: NegativesName,
+
+    /// Rows that a hard negative is chosen from
+    #[arg(long, value_name = "N", default_value_t = Negatives::CANDIDATES)]
+    candidates: usize,
+
+    /// Keep the average of W over the run, later ones weighing more, not the last one
+    #[arg(long)]
+    average: bool,
+
+    /// Where W starts: the identity on the most informative features, random, or from zero
     #[arg(long, value_enum, default_value_t = InitName::Identity)]
     init: InitName,
 
@@ -191,8 +215,18 @@ impl From<LearnerName> for Rule {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum InitName {
+    /// The identity on the most informative features
     Identity,
+    /// Random factors
     Gaussian,
+    /// Gradient steps from zero, cut to the rank
+    Zero,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum NegativesName {
+    Random,
+    Hard,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -246,9 +280,18 @@ impl TrainSimilarity {
         let init = match self.init {
             InitName::Identity => Init::Identity,
             InitName::Gaussian => Init::Gaussian,
+            InitName::Zero => Init::Zero,
+        };
+        let negatives = match self.negatives {
+            NegativesName::Random => Negatives::Random,
+            NegativesName::Hard => Negatives::Hard(self.candidates),
         };
         let mut options = Similarity::new(self.learner.into())
             .rank(self.rank)
+            .aggressiveness(self.aggressiveness)
+            .batch(self.batch)
+            .negatives(negatives)
+            .average(self.average)
             .init(init)
             .seed(self.seed)
             .step_limit((self.step_limit != f64::INFINITY).then_some(self.step_limit))
@@ -270,6 +313,9 @@ impl TrainSimilarity {
         }
         if let Some(size) = self.step_size {
             options = options.step_size(size);
+        }
+        if let Some(triplets) = self.decay {
+            options = options.decay(triplets);
         }
         if let Some(checks) = self.patience {
             options = options.patience(checks);
@@ -371,7 +417,7 @@ impl TrainSimilarity {
                 Event::Finished(stopped) => break Some(stopped),
             }
             if let Some(path) = &self.checkpoint
-                && session.counters().steps % every == 0
+                && session.counters().steps / every > done / every
             {
                 session.save_checkpoint(path, seconds())?;
             }
@@ -379,7 +425,7 @@ impl TrainSimilarity {
         bar.finish_and_clear();
 
         let (counters, metrics) = (session.counters(), session.metrics());
-        let step_size = session.step_size();
+        let (step_size, rank) = (session.step_size(), session.rank());
         let (stopped, written) = match stopped {
             Some(stopped) => {
                 session.into_model()?.save(&self.output)?;
@@ -407,7 +453,7 @@ impl TrainSimilarity {
             "format": 1,
             "task": "similarity",
             "learner": learner,
-            "rank": self.rank,
+            "rank": rank,
             "steps": counters.steps,
             "updates": counters.updates,
             "refused": counters.refused,

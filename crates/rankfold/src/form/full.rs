@@ -137,6 +137,15 @@ impl<R: Real> Full<R> {
         }
     }
 
+    /// The score of a row whose query was projected.
+    pub(crate) fn score_projected(&self, projected: &[f64], right: SparseRow<'_, R>) -> f64 {
+        let right = Self::known(right, self.columns);
+        let products = right
+            .iter()
+            .map(|(j, v)| projected[j as usize] * v.to_f64());
+        products.fold(0.0, |sum, product| sum + product)
+    }
+
     /// `W += c · left rightᵀ`.
     pub(crate) fn add_outer(&mut self, left: SparseRow<'_, R>, right: SparseRow<'_, R>, c: f64) {
         for (i, v) in left.iter() {

@@ -6,6 +6,7 @@
 //! common motion goes into the small core, only the support is touched, and the
 //! step is still exactly the dense one.
 
+mod blend;
 mod factored;
 mod full;
 mod product;
@@ -13,15 +14,18 @@ mod psd;
 mod signs;
 mod tall;
 mod upkeep;
+mod zero;
 
+pub(crate) use blend::blend;
 pub use factored::Factored;
 pub(crate) use factored::Frame;
 pub use full::Full;
 pub use psd::Psd;
 pub use tall::Tall;
 pub(crate) use upkeep::{Health, Upkeep};
+pub(crate) use zero::SparseSum;
 
-use crate::kernel::padded;
+use crate::kernel::{dot, padded};
 use crate::linalg::Square;
 use crate::{Real, Rows, SparseRow};
 
@@ -79,6 +83,13 @@ impl<R> Clone for FormRef<'_, R> {
     fn clone(&self) -> Self {
         *self
     }
+}
+
+/// A query made ready to be scored with many candidates.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query {
+    u: Vec<f64>,
+    w: Vec<f64>,
 }
 
 /// The side of W that rows are meant for.
@@ -154,6 +165,41 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Psd(form) => form.gauge(),
             FormRef::Full(_) => None,
         }
+    }
+
+    /// Wᵀ left as far as scores of this query need it: see [`Query`].
+    pub(crate) fn ask(self, query: &mut Query, left: SparseRow<'_, R>) {
+        let Query { u, w } = query;
+        match self {
+            FormRef::Full(form) => {
+                w.resize(form.shape().1, 0.0);
+                form.project(w, left);
+            }
+            FormRef::Factored(form) => {
+                u.resize(padded(form.rank()), 0.0);
+                w.resize(padded(form.rank()), 0.0);
+                form.left.project(u, left);
+                form.core.multiply_transposed(w, u);
+            }
+            FormRef::Psd(form) => {
+                u.resize(padded(form.rank()), 0.0);
+                w.resize(padded(form.rank()), 0.0);
+                form.factor.project(u, left);
+                form.core.multiply_transposed(w, u);
+            }
+        }
+    }
+
+    /// The score of a candidate with the query that was asked.
+    pub(crate) fn answer(self, query: &mut Query, right: SparseRow<'_, R>) -> f64 {
+        let Query { u, w } = query;
+        let tall = match self {
+            FormRef::Full(form) => return form.score_projected(w, right),
+            FormRef::Factored(form) => &form.right,
+            FormRef::Psd(form) => &form.factor,
+        };
+        tall.project(u, right);
+        dot(u, w)
     }
 
     /// leftᵀ W right.

@@ -252,6 +252,47 @@ impl<R: Real> Tall<R> {
         (0..self.k).map(|j| product[(j, j)]).collect()
     }
 
+    /// ÃᵀB̃ with another factor of the same rank; rows that one of them lacks are
+    /// zero.
+    pub(crate) fn cross_gram(&self, other: &Tall<R>) -> Square {
+        let mut out = Square::zero(self.k);
+        let (mut a, mut b) = (vec![0.0; padded(self.k)], vec![0.0; padded(self.k)]);
+        let rows = self.data.chunks_exact(self.width);
+        for (mine, theirs) in rows.zip(other.data.chunks_exact(other.width)) {
+            let zero = |row: &[R]| row.iter().all(|&r| r == R::default());
+            if zero(mine) || zero(theirs) {
+                continue;
+            }
+            for ((a, b), (m, t)) in a.iter_mut().zip(&mut b).zip(mine.iter().zip(theirs)) {
+                (*a, *b) = (m.to_f64(), t.to_f64());
+            }
+            out.add_outer([&a], [&b]);
+        }
+        out
+    }
+
+    /// Ã S + B̃ T with another factor of the same rank.
+    pub(crate) fn combined(&self, s: &Square, other: &Tall<R>, t: &Square) -> Result<Tall<R>> {
+        let mut out = self.clone();
+        out.multiply(s);
+        out.grow(other.rows())?;
+        let width = out.width;
+        let mut at = 0;
+        other.for_each_mapped(t, |row| {
+            for (to, from) in out.data[at..at + width].iter_mut().zip(row) {
+                *to = R::from_f64(to.to_f64() + from);
+            }
+            at += width;
+        });
+        out.tracked = true;
+        out.recompute_gram();
+        if out.invert_gram() {
+            Ok(out)
+        } else {
+            Err(crate::Error::failure("a sum of two matrices lost rank"))
+        }
+    }
+
     /// Calls `see` with each row of Ã T, in order and unrounded.
     pub(crate) fn for_each_mapped(&self, t: &Square, mut see: impl FnMut(&[f64])) {
         let mut wide = vec![0.0; padded(self.k)];

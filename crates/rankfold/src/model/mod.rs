@@ -69,6 +69,15 @@ pub struct HistoryPoint {
     pub metrics: Metrics,
 }
 
+/// Squared distances that a learner of distances aims at.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Distances {
+    /// Between a query and its positive.
+    pub near: f64,
+    /// Between a query and its negative.
+    pub far: f64,
+}
+
 /// What a model says about itself: the metadata of its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
@@ -86,6 +95,12 @@ pub struct Card {
     pub step_size: f64,
     /// The limit on a step, when there was one.
     pub step_limit: Option<f64>,
+    /// After how many examples the step is half as long, when it shrinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decay: Option<f64>,
+    /// The squared distances that it aims at, when it learns distances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distances: Option<Distances>,
     /// How it started.
     pub init: String,
     /// What training did.

@@ -163,11 +163,7 @@ impl<R: Real> Plain<'_, R> {
     }
 
     fn score(&self, projected: &[f64], right: usize) -> f64 {
-        let products = self.row(right).iter().map_while(|(j, v)| {
-            // Features beyond the model's weigh nothing.
-            Some(projected.get(j as usize)? * v.to_f64())
-        });
-        products.fold(0.0, |sum, product| sum + product)
+        self.form.score_projected(projected, self.row(right))
     }
 }
 

@@ -79,7 +79,7 @@ impl<R: Real> ManifoldIdentification<R> {
     }
 
     /// M += c (Aᵀp)(Bᵀq)ᵀ, as a change of K = C M Dᵀ.
-    fn inner_step(&mut self, example: RankOne<'_, R>, c: f64) -> Outcome {
+    fn inner_step(&mut self, example: RankOne<'_, R>, mut c: f64, limit: f64) -> Outcome {
         let form = self.loreta.form_mut();
         let Some(frame) = &form.frame else {
             return Outcome::Refused;
@@ -95,20 +95,44 @@ impl<R: Real> ManifoldIdentification<R> {
         // K⁻¹ by Sherman–Morrison; det M' / det M = 1 + c hᵀ K⁻¹ f.
         form.core_inverse.multiply(x, f);
         form.core_inverse.multiply_transposed(y, h);
-        let ratio = 1.0 + c * dot(h, x);
         if dot(f, f) == 0.0 || dot(h, h) == 0.0 {
             return Outcome::Idle;
         }
+        // A limit on steps holds here too. Towards a collapse it is tighter: the
+        // determinant of M may halve, not vanish.
+        let per_step = dot(h, x);
+        if limit.is_finite() {
+            let longest = if c * per_step < 0.0 {
+                0.5_f64.min(limit)
+            } else {
+                limit
+            };
+            if (c * per_step).abs() > longest {
+                c = longest.copysign(c) / per_step.abs();
+            }
+        }
+        let ratio = 1.0 + c * per_step;
         let sound = ratio > LEAST
             && (c * c * dot(f, f) * dot(h, h)).is_finite()
             && (c * c * dot(x, x) * dot(y, y)).is_finite();
         if !sound {
             return Outcome::Refused;
         }
+        let (left, right) = (
+            form.left.health_after(0.0, 0.0),
+            form.right.health_after(0.0, 0.0),
+        );
+        let change = c.abs() * (dot(f, f) * dot(h, h)).sqrt();
+        let inverse_change = (c / ratio).abs() * (dot(x, x) * dot(y, y)).sqrt();
+        let now = form.joint_health(left, right, [change, inverse_change]);
+        if !now.is_regular(left.condition.max(right.condition)) {
+            return Outcome::Refused;
+        }
         f.iter_mut().for_each(|e| *e *= c);
         form.core.add_outer([f], [h]);
         x.iter_mut().for_each(|e| *e *= -c / ratio);
         form.core_inverse.add_outer([x], [y]);
+        form.after_update(0, now);
         Outcome::Moved
     }
 
@@ -157,7 +181,10 @@ impl<R: Real> Learner<R> for ManifoldIdentification<R> {
             let (value, slope) = loss.at(score, target);
             let outcome = match slope == 0.0 {
                 true => Outcome::Idle,
-                false => self.inner_step(example, -self.inner_size * step.size * slope),
+                false => {
+                    let scale = -self.inner_size * step.size * slope;
+                    self.inner_step(example, scale, step.limit)
+                }
             };
             Learned {
                 score,

@@ -61,21 +61,56 @@ impl LabelTriplets {
 
     #[inline]
     pub(super) fn draw(&mut self) -> Triplet {
-        let query = self.queries[self.random.below(self.queries.len())];
-        let (start, end) = self.classes[self.class_of[query as usize] as usize];
+        let (place, mut triplet) = self.draw_pair();
+        triplet.negative = self.draw_negative(place);
+        triplet
+    }
+
+    /// A triplet whose negative is, of so many drawn for the query, the one that
+    /// `hardness` rates highest, the first of equals.
+    pub(super) fn draw_hard(
+        &mut self,
+        candidates: usize,
+        mut hardness: impl FnMut(Triplet) -> f64,
+    ) -> Triplet {
+        let (place, mut triplet) = self.draw_pair();
+        let mut hardest = (f64::NEG_INFINITY, triplet);
+        for candidate in 0..candidates {
+            triplet.negative = self.draw_negative(place);
+            let found = hardness(triplet);
+            if candidate == 0 || found > hardest.0 {
+                hardest = (found, triplet);
+            }
+        }
+        hardest.1
+    }
+
+    /// The place of a query, and the query with a positive.
+    #[inline]
+    fn draw_pair(&mut self) -> (usize, Triplet) {
+        let query = self.queries[self.random.below(self.queries.len())] as usize;
+        let (start, end) = self.classes[self.class_of[query] as usize];
+        // Skip the query among the positives.
+        let mut positive = start as usize + self.random.below((end - start) as usize - 1);
+        positive += usize::from(positive >= query);
+        let triplet = Triplet {
+            query: self.rows[query],
+            positive: self.rows[positive],
+            negative: self.rows[query],
+        };
+        (query, triplet)
+    }
+
+    #[inline]
+    fn draw_negative(&mut self, query: usize) -> u32 {
+        let (start, end) = self.classes[self.class_of[query] as usize];
         let (start, size) = (start as usize, (end - start) as usize);
-        // Skip the query among the positives, and its class among the negatives.
-        let mut positive = start + self.random.below(size - 1);
-        positive += usize::from(positive >= query as usize);
+        // Skip the class of the query.
         let mut negative = self.random.below(self.rows.len() - size);
         if negative >= start {
             negative += size;
         }
-        Triplet {
-            query: self.rows[query as usize],
-            positive: self.rows[positive],
-            negative: self.rows[negative],
-        }
+        self.rows[negative]
     }
 
     pub(super) fn random(&self) -> &Random {
@@ -121,6 +156,32 @@ mod tests {
             assert!(seen[2][row] > 215, "{seen:?}");
         }
         assert!(seen[2][4] > 700, "{seen:?}");
+    }
+
+    #[test]
+    fn hard_negatives_are_the_hardest_of_those_drawn() {
+        let classes = [0, 0, 1, 1, 1, 1, 2, 2];
+        let members: Vec<u32> = (0..8).collect();
+        let mut source = LabelTriplets::new(&classes, &members, Random::new(5, 0)).unwrap();
+        let mut plain = source.clone();
+        for _ in 0..100 {
+            let mut seen = Vec::new();
+            let hard = source.draw_hard(4, |t| {
+                seen.push(t.negative);
+                f64::from(t.negative)
+            });
+            assert_eq!(seen.len(), 4);
+            assert_eq!(Some(&hard.negative), seen.iter().max());
+            assert_ne!(
+                classes[hard.negative as usize],
+                classes[hard.query as usize]
+            );
+        }
+        // With one candidate it is the plain source.
+        source.set_random(plain.random().clone());
+        for _ in 0..100 {
+            assert_eq!(source.draw_hard(1, |_| f64::NAN), plain.draw());
+        }
     }
 
     #[test]

@@ -48,6 +48,19 @@ impl Triplets {
         }
     }
 
+    /// The next triplet with the hardest of so many negatives, by a rating of
+    /// triplets. A list brings its own negatives: there it is the next triplet.
+    pub fn draw_hard(
+        &mut self,
+        candidates: usize,
+        hardness: impl FnMut(Triplet) -> f64,
+    ) -> Triplet {
+        match self {
+            Triplets::Labels(source) => source.draw_hard(candidates, hardness),
+            Triplets::Listed(source) => source.draw(),
+        }
+    }
+
     /// Where the source stands.
     pub fn position(&self) -> Position {
         match self {

@@ -1,5 +1,6 @@
 //! Checkpoints: a model file with the state of its training beside it.
 
+use super::average::{Average, AverageState};
 use super::similarity::Similarity;
 use crate::form::{Form, Upkeep};
 use crate::model::file::{Tensor, TensorFile, Tensors};
@@ -14,6 +15,9 @@ const TRAINING: &str = "state.training";
 
 /// The names of the best form's tensors start with this.
 const BEST: &str = "state.best.";
+
+/// And those of the average with this.
+const AVERAGE: &str = "state.average.";
 
 /// The best model so far, by validation.
 #[derive(Debug, Clone)]
@@ -33,6 +37,8 @@ pub(super) struct State {
     pub without_gain: u32,
     pub seconds: f64,
     pub best: Option<BestState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average: Option<AverageState>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -56,6 +62,7 @@ pub struct Checkpoint {
     pub model: Model,
     pub(super) state: State,
     pub(super) best: Option<Precise>,
+    pub(super) average: Option<Precise>,
 }
 
 impl Checkpoint {
@@ -70,12 +77,16 @@ impl Checkpoint {
         }
         let state: State = serde_json::from_slice(&file.u8s(TRAINING)?)
             .map_err(|e| file.error(format!("the training state is damaged: {e}")))?;
-        let best = match (&state.best, &model.form) {
-            (None, _) => None,
-            (Some(kept), Precise::F32(form)) => Some(Precise::F32(read_best(&file, form, kept)?)),
-            (Some(kept), Precise::F64(form)) => Some(Precise::F64(read_best(&file, form, kept)?)),
-        };
-        Ok(Checkpoint { model, state, best })
+        let kept = state.best.as_ref().map(|kept| &kept.upkeep);
+        let best = read_like(&file, &model.form, kept, BEST)?;
+        let kept = state.average.as_ref().map(|kept| &kept.upkeep);
+        let average = read_like(&file, &model.form, kept, AVERAGE)?;
+        Ok(Checkpoint {
+            model,
+            state,
+            best,
+            average,
+        })
     }
 
     /// The options it was made with.
@@ -89,23 +100,46 @@ impl Checkpoint {
     }
 }
 
-/// The best form so far, stored like the form at work.
-fn read_best<R: Real>(file: &TensorFile<'_>, like: &Form<R>, kept: &BestState) -> Result<Form<R>> {
-    let view = like.view();
-    let upkeep = kept.upkeep.clone();
-    forms::read(file, view.name(), view.rank(), upkeep, BEST)
+/// A form beside the one at work, stored like it; `kept` are its counters.
+fn read_like(
+    file: &TensorFile<'_>,
+    like: &Precise,
+    kept: Option<&Option<Upkeep>>,
+    prefix: &str,
+) -> Result<Option<Precise>> {
+    fn read<R: Real>(
+        file: &TensorFile<'_>,
+        like: &Form<R>,
+        kept: Option<Upkeep>,
+        prefix: &str,
+    ) -> Result<Precise> {
+        let view = like.view();
+        forms::read::<R>(file, view.name(), view.rank(), kept, prefix).map(Precise::new)
+    }
+    let Some(kept) = kept.cloned() else {
+        return Ok(None);
+    };
+    let form = match like {
+        Precise::F32(form) => read(file, form, kept, prefix),
+        Precise::F64(form) => read(file, form, kept, prefix),
+    };
+    form.map(Some)
 }
 
 /// What goes into the file beside the model.
 pub(super) fn tensors<'a, R: Real>(
     state: &State,
     best: Option<&'a Best<R>>,
+    average: Option<&'a Average<R>>,
 ) -> Result<Tensors<'a>> {
     let json = serde_json::to_vec(state)
         .map_err(|e| Error::failure(format!("cannot describe the training state: {e}")))?;
     let mut out = vec![(TRAINING.to_owned(), Tensor::u8s(json))];
     if let Some(best) = best {
         out.extend(forms::tensors(best.form.view(), BEST));
+    }
+    if let Some(average) = average {
+        out.extend(forms::tensors(average.form.view(), AVERAGE));
     }
     Ok(out)
 }

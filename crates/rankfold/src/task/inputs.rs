@@ -1,17 +1,21 @@
 //! What a run of [`Similarity`] works on: rows as the model will see them,
 //! which of them train and which judge, and where triplets come from.
 
-use super::similarity::{Similarity, classes};
+use super::similarity::{Negatives, Similarity, classes};
 use crate::data::{Features, Labelled};
-use crate::model::Preprocess;
+use crate::model::{Distances, Preprocess};
 use crate::random::{Random, splitmix64};
 use crate::sample::{LabelTriplets, ListedTriplets, Triplet, Triplets};
-use crate::{Error, Real, Result, Rows};
+use crate::{Error, Real, Result, Rows, SparseVec};
 use std::borrow::Cow;
 
 /// The stream of random numbers that draws the triplets of training; other
 /// purposes have other streams.
 const TRIPLETS: u64 = 0;
+const DISTANCES: u64 = 4;
+
+/// Pairs of rows whose distances are looked at.
+const DISTANCE_PAIRS: usize = 10_000;
 
 /// Held-out rows with their classes.
 #[derive(Debug)]
@@ -56,6 +60,11 @@ impl<'a, R: Real> Inputs<'a, R> {
         if listed.is_some() && options.valid_fraction > 0.0 {
             return Err(Error::input(
                 "listed triplets may name any row, so none can be held out: give validation rows in a file",
+            ));
+        }
+        if listed.is_some() && options.negatives != Negatives::Random {
+            return Err(Error::input(
+                "listed triplets bring their own negatives: hard ones are drawn from labels",
             ));
         }
         let known = if listed.is_none() {
@@ -132,6 +141,33 @@ impl<'a, R: Real> Inputs<'a, R> {
             (None, Some(epochs), _) => epochs.saturating_mul(self.epoch),
             (None, None, Triplets::Listed(_)) => self.epoch,
             (None, None, Triplets::Labels(_)) => (50 * self.epoch).max(20_000),
+        }
+    }
+}
+
+impl<R: Real> Inputs<'_, R> {
+    /// What LEGO aims at: the 5th and the 95th percentile of the squared
+    /// distances between rows as they are.
+    pub fn distances(&self, seed: u64) -> Distances {
+        let mut random = Random::new(seed, DISTANCES);
+        let mut difference = SparseVec::new();
+        let mut row = || self.members[random.below(self.members.len())] as usize;
+        let mut found: Vec<f64> = (0..DISTANCE_PAIRS)
+            .map(|_| {
+                let (a, b) = (row(), row());
+                difference.set_difference(self.rows.row(a), self.rows.row(b));
+                difference.as_row().squared_norm()
+            })
+            .filter(|d| *d > 0.0)
+            .collect();
+        found.sort_by(f64::total_cmp);
+        let percentile = |share: f64| {
+            let at = share * found.len().saturating_sub(1) as f64;
+            found.get(at.round() as usize).copied().unwrap_or(1.0)
+        };
+        Distances {
+            near: percentile(0.05),
+            far: percentile(0.95),
         }
     }
 }

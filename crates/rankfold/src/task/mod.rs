@@ -1,6 +1,7 @@
 //! What users call: a task turns data into examples, and picks the loss, the
 //! learner and the metrics.
 
+mod average;
 mod checkpoint;
 mod evaluation;
 mod informative;
@@ -8,8 +9,11 @@ mod inputs;
 mod session;
 mod similarity;
 mod step_size;
+mod stepper;
+mod triplet;
 
 pub use checkpoint::Checkpoint;
 pub use evaluation::{Evaluate, Evaluation};
 pub use session::{CurvePoint, Event, Session, Stopped};
-pub use similarity::{Init, Similarity, evaluate};
+pub use similarity::{Init, Negatives, Similarity, evaluate};
+pub use triplet::TripletRows;

@@ -2,20 +2,22 @@
 //! look, save or stop between any two steps. What is learned does not depend
 //! on where the caller looks.
 
+use super::average::{self, Average, AverageState};
 use super::checkpoint::{self, Best, BestState, Checkpoint, State, Window};
 use super::inputs::Inputs;
-use super::similarity::{Examples, Similarity, evaluate, make_example, metrics};
+use super::similarity::{Similarity, evaluate, metrics};
 use super::step_size::{self, Trial};
+use super::stepper::Stepper;
 use crate::data::Labelled;
-use crate::eval::{Cosine, retrieval};
-use crate::form::Form;
+use crate::eval::{Cosine, Retrieval, retrieval};
+use crate::form::{Form, FormRef};
 use crate::model::{
-    Card, Counters, FORMAT, HistoryPoint, Metrics, Model, Precise, forms, save_parts,
+    Card, Counters, Distances, FORMAT, HistoryPoint, Metrics, Model, Precise, forms, save_parts,
 };
-use crate::online::{AnyLearner, Learner, Outcome, Step};
+use crate::online::{Outcome, Rule};
 use crate::random::{Random, splitmix64};
 use crate::sample::{LabelTriplets, Triplet, Triplets};
-use crate::{Error, Loss, Real, Result, SparseVec};
+use crate::{Error, Real, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -25,6 +27,8 @@ const HELD_OUT: u64 = 2;
 
 /// Triplets of a pre-training run, and held-out ones that judge it.
 const PRETRAINING_STEPS: u64 = 5_000;
+/// Fewer, because a step of LEGO passes over the whole matrix.
+const PRETRAINING_STEPS_OF_LEGO: u64 = 300;
 const HELD_OUT_TRIPLETS: usize = 10_000;
 
 /// Why training ended.
@@ -56,13 +60,13 @@ pub enum Event {
 pub struct Session<'a, R: Real> {
     options: Similarity,
     inputs: Inputs<'a, R>,
-    step: Step,
+    distances: Option<Distances>,
     trials: Vec<Trial>,
     /// Steps of the whole run, and between two points of the curve.
     total: u64,
     every: u64,
-    difference: SparseVec<R>,
-    learner: AnyLearner<R>,
+    stepper: Stepper<R>,
+    average: Option<Average<R>>,
     counters: Counters,
     history: Vec<CurvePoint>,
     window: Window,
@@ -82,10 +86,15 @@ impl<'a, R: Real> Session<'a, R> {
     ) -> Result<Self> {
         options.check()?;
         let inputs = Inputs::new(options, data, listed, valid)?;
-        let form = options.start(&inputs.rows, &inputs.members, inputs.classes.as_deref())?;
-        let mut session = Self::at_start(options, inputs, form, 0)?;
+        let classes = inputs.classes.as_deref();
+        let form = options.start(&inputs.rows, &inputs.members, classes, &inputs.triplets)?;
+        let distances = (options.learner == Rule::Lego).then(|| inputs.distances(options.seed));
+        let mut session = Self::at_start(options, inputs, form, 0, distances)?;
         match options.step_size {
-            Some(size) => session.step.size = size,
+            Some(size) => session.stepper.step.size = size,
+            None if options.learner.is_passive_aggressive() => {
+                session.stepper.step.size = options.aggressiveness;
+            }
             None => session.choose_step()?,
         }
         session.settle();
@@ -104,15 +113,21 @@ impl<'a, R: Real> Session<'a, R> {
         options.check()?;
         let mut inputs = Inputs::new(options, data, listed, valid)?;
         checkpoint.check::<R>(options, inputs.fingerprint, inputs.rows.columns())?;
-        let Checkpoint { model, state, best } = checkpoint;
+        let Checkpoint {
+            model,
+            state,
+            best,
+            average,
+        } = checkpoint;
         if !inputs.triplets.seek(state.position) {
             return Err(Error::input(
                 "the checkpoint was made with another source of triplets",
             ));
         }
         let seen = model.card.counters.steps;
-        let mut session = Self::at_start(options, inputs, model.form.into_precision()?, seen)?;
-        session.step.size = model.card.step_size;
+        let (form, distances) = (model.form.into_precision()?, model.card.distances);
+        let mut session = Self::at_start(options, inputs, form, seen, distances)?;
+        session.stepper.step.size = model.card.step_size;
         session.counters = model.card.counters;
         session.history = model.card.history;
         session.window = state.window;
@@ -124,6 +139,12 @@ impl<'a, R: Real> Session<'a, R> {
                 map: kept.map,
             });
         }
+        if let (Some(kept), Some(form)) = (state.average, average) {
+            session.average = Some(Average {
+                form: form.into_precision()?,
+                looks: kept.looks,
+            });
+        }
         session.settle();
         Ok(session)
     }
@@ -133,19 +154,21 @@ impl<'a, R: Real> Session<'a, R> {
         inputs: Inputs<'a, R>,
         form: Form<R>,
         seen: u64,
+        distances: Option<Distances>,
     ) -> Result<Self> {
         let total = inputs.steps(options);
         Ok(Session {
             options: options.clone(),
-            step: Step {
-                size: f64::NAN,
-                limit: options.step_limit.unwrap_or(f64::INFINITY),
-            },
+            distances,
             trials: Vec::new(),
             total,
-            every: options.curve_every.unwrap_or(total.div_ceil(20).max(1)),
-            difference: SparseVec::new(),
-            learner: AnyLearner::new(options.learner, form, seen)?,
+            // Points lie between two steps.
+            every: options
+                .curve_every
+                .unwrap_or(total.div_ceil(20).max(1))
+                .next_multiple_of(options.batch as u64),
+            stepper: Stepper::new(options, form, seen, distances)?,
+            average: None,
             counters: Counters::default(),
             history: Vec::new(),
             window: Window::default(),
@@ -160,8 +183,12 @@ impl<'a, R: Real> Session<'a, R> {
     /// that judge it.
     fn choose_step(&mut self) -> Result<()> {
         let seed = self.options.seed;
-        let mut steps = PRETRAINING_STEPS.min(self.total.max(1));
-        let (training, mut judge) = match &self.inputs.triplets {
+        let mut steps = match self.options.learner {
+            Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
+            _ => PRETRAINING_STEPS * self.options.batch as u64,
+        }
+        .min(self.total.max(1));
+        let (training, judge) = match &self.inputs.triplets {
             Triplets::Listed(list) => {
                 // The first four fifths train, the rest judges.
                 steps = steps.min((list.len() as u64 * 4 / 5).max(1));
@@ -189,12 +216,11 @@ impl<'a, R: Real> Session<'a, R> {
                 }
             }
         };
-        let held_out: Vec<Triplet> = (0..HELD_OUT_TRIPLETS).map(|_| judge.draw()).collect();
-        let examples = Examples::new(&self.inputs.rows);
-        let limit = self.step.limit;
-        self.trials =
-            step_size::trials(&self.learner, &examples, &training, steps, &held_out, limit);
-        self.step.size = step_size::best(&self.trials, held_out.len());
+        let grid = step_size::grid(self.options.learner, self.options.batch);
+        let (start, rows) = (&self.stepper, &*self.inputs.rows);
+        let count = HELD_OUT_TRIPLETS;
+        self.trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
+        self.stepper.step.size = step_size::best(&self.trials, count);
         Ok(())
     }
 
@@ -206,7 +232,12 @@ impl<'a, R: Real> Session<'a, R> {
 
     /// The step size in use.
     pub fn step_size(&self) -> f64 {
-        self.step.size
+        self.stepper.step.size
+    }
+
+    /// Rank of W.
+    pub fn rank(&self) -> usize {
+        self.form().rank()
     }
 
     /// Steps of the whole run.
@@ -295,18 +326,32 @@ impl<'a, R: Real> Session<'a, R> {
 
     #[inline]
     fn take_step(&mut self) {
-        let triplet = self.inputs.triplets.draw();
-        let example = make_example(&self.inputs.rows, &mut self.difference, triplet);
-        let learned = self.learner.learn(example, 1.0, Loss::Hinge, self.step);
-        self.counters.steps += 1;
+        let Inputs { rows, triplets, .. } = &mut self.inputs;
+        let done = self.counters.steps;
+        let (count, learned) = self.stepper.take(rows, triplets, done, self.total);
+        self.counters.steps += count;
         match learned.outcome {
             Outcome::Moved => self.counters.updates += 1,
             Outcome::Refused => self.counters.refused += 1,
             Outcome::Idle => {}
         }
         if learned.loss.is_finite() {
-            self.window.loss += learned.loss;
-            self.window.steps += 1;
+            self.window.loss += learned.loss * count as f64;
+            self.window.steps += count;
+        }
+        if self.options.average {
+            let interval = average::interval(self.inputs.rows.columns(), self.options.batch);
+            if self.counters.steps.is_multiple_of(interval) {
+                Average::add(&mut self.average, self.stepper.learner.form());
+            }
+        }
+    }
+
+    /// What the model would be now: the average, or the last W.
+    fn form(&self) -> FormRef<'_, R> {
+        match &self.average {
+            Some(average) => average.form.view(),
+            None => self.stepper.learner.form(),
         }
     }
 
@@ -326,7 +371,7 @@ impl<'a, R: Real> Session<'a, R> {
         if let Some(valid) = &self.inputs.validation {
             let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows);
             let (score, threads) = (self.options.score, self.options.threads);
-            let form = self.learner.form();
+            let form = self.form();
             // A form that has lost rank cannot be measured; the best one so far is
             // still good.
             let lost = form.factors().is_some() && form.gauge().is_none();
@@ -344,16 +389,21 @@ impl<'a, R: Real> Session<'a, R> {
             if let Some(found) = &found {
                 point.metrics = metrics(found);
             }
-            match found {
-                Some(found) if self.best.as_ref().is_none_or(|best| found.map > best.map) => {
-                    self.without_gain = 0;
-                    self.best = Some(Best {
+            let gained = |found: &Retrieval| {
+                let best = self.best.as_ref().map(|best| best.map);
+                best.is_none_or(|best| found.map > best)
+            };
+            match found.filter(gained) {
+                Some(found) => {
+                    let best = Best {
                         form: form.to_form(),
                         counters: self.counters,
                         map: found.map,
-                    });
+                    };
+                    self.best = Some(best);
+                    self.without_gain = 0;
                 }
-                _ => self.without_gain += 1,
+                None => self.without_gain += 1,
             }
         }
         self.window = Window::default();
@@ -377,8 +427,10 @@ impl<'a, R: Real> Session<'a, R> {
             learner: self.options.learner.name().into(),
             score: self.options.score,
             seed: self.options.seed,
-            step_size: self.step.size,
+            step_size: self.stepper.step.size,
             step_limit: self.options.step_limit,
+            decay: self.options.decay,
+            distances: self.distances,
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),
@@ -400,9 +452,14 @@ impl<'a, R: Real> Session<'a, R> {
                 map: best.map,
                 upkeep: forms::upkeep(best.form.view()),
             }),
+            average: self.average.as_ref().map(|average| AverageState {
+                looks: average.looks,
+                upkeep: forms::upkeep(average.form.view()),
+            }),
         };
-        let more = checkpoint::tensors(&state, self.best.as_ref())?;
-        let (card, form) = (self.card(self.counters), self.learner.form());
+        let (best, average) = (self.best.as_ref(), self.average.as_ref());
+        let more = checkpoint::tensors(&state, best, average)?;
+        let (card, form) = (self.card(self.counters), self.stepper.learner.form());
         save_parts(
             path.as_ref(),
             &card,
@@ -420,9 +477,10 @@ impl<'a, R: Real> Session<'a, R> {
             .as_ref()
             .map_or(self.counters, |best| best.counters);
         let card = self.card(counters);
-        let form = match self.best {
-            Some(best) => best.form,
-            None => self.learner.into_form(),
+        let form = match (self.best, self.average) {
+            (Some(best), _) => best.form,
+            (None, Some(average)) => average.form,
+            (None, None) => self.stepper.learner.into_form(),
         };
         Ok(Model {
             card,

@@ -5,11 +5,11 @@ use super::informative::most_informative;
 use super::session::{Event, Session};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
-use crate::form::{Factored, Form, FormRef, Full, Psd, Tall};
+use crate::form::{Factored, Form, FormRef, Full, Psd, SparseSum, Tall};
 use crate::model::{Metrics, Model, Projection, Score, Steps};
-use crate::online::{RankOne, Rule, Shape, Step};
+use crate::online::{Rule, Shape, Step};
 use crate::random::normal_at;
-use crate::sample::Triplet;
+use crate::sample::{Triplet, Triplets};
 use crate::{Error, Real, Result, Rows, SparseVec, memory};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,9 @@ pub enum Init {
     Identity,
     /// Independent normal entries of variance 1/k: W is the identity on average.
     Gaussian,
+    /// The best matrix of rank k near what gradient steps from zero give, at
+    /// least 2k of them. For a full matrix, zero.
+    Zero,
 }
 
 impl Init {
@@ -41,8 +44,24 @@ impl Init {
         match self {
             Init::Identity => "identity",
             Init::Gaussian => "gaussian",
+            Init::Zero => "zero",
         }
     }
+}
+
+/// Which negatives are learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Negatives {
+    /// Any row of another class.
+    Random,
+    /// Of so many rows of other classes the one that scores best.
+    Hard(usize),
+}
+
+impl Negatives {
+    /// Candidates of a hard negative, unless others are asked for.
+    pub const CANDIDATES: usize = 20;
 }
 
 /// Learns a similarity: options with their defaults, then [`Similarity::fit`]
@@ -61,6 +80,7 @@ impl Init {
 /// assert_eq!(model.rank(), 2);
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Similarity {
     pub(super) learner: Rule,
     pub(super) rank: usize,
@@ -69,6 +89,11 @@ pub struct Similarity {
     pub(super) step_size: Option<f64>,
     /// `None` is the paper's rule: no limit.
     pub(super) step_limit: Option<f64>,
+    pub(super) decay: Option<f64>,
+    pub(super) aggressiveness: f64,
+    pub(super) batch: usize,
+    pub(super) negatives: Negatives,
+    pub(super) average: bool,
     pub(super) init: Init,
     pub(super) seed: u64,
     pub(super) score: Score,
@@ -77,6 +102,12 @@ pub struct Similarity {
     pub(super) patience: Option<u32>,
     pub(super) curve_every: Option<u64>,
     pub(super) threads: usize,
+}
+
+impl Default for Similarity {
+    fn default() -> Self {
+        Self::loreta_psd()
+    }
 }
 
 impl Similarity {
@@ -99,6 +130,11 @@ impl Similarity {
             epochs: None,
             step_size: None,
             step_limit: Some(Step::LIMIT),
+            decay: None,
+            aggressiveness: 0.1,
+            batch: 1,
+            negatives: Negatives::Random,
+            average: false,
             init: Init::Identity,
             seed: 0,
             score: default_score(learner),
@@ -139,6 +175,39 @@ impl Similarity {
     /// paper's rule.
     pub fn step_limit(mut self, limit: Option<f64>) -> Self {
         self.step_limit = limit;
+        self
+    }
+
+    /// After so many triplets the step is half as long, after twice as many a
+    /// third, and so on. Default: the step stays as it is.
+    pub fn decay(mut self, triplets: f64) -> Self {
+        self.decay = Some(triplets);
+        self
+    }
+
+    /// The longest step of learners that choose their own: C of OASIS and of
+    /// passive-aggressive learning. Default 0.1.
+    pub fn aggressiveness(mut self, cap: f64) -> Self {
+        self.aggressiveness = cap;
+        self
+    }
+
+    /// Triplets that make one step together, along their mean gradient. Default 1.
+    pub fn batch(mut self, triplets: usize) -> Self {
+        self.batch = triplets;
+        self
+    }
+
+    /// Which negatives to learn from. Default: random ones.
+    pub fn negatives(mut self, negatives: Negatives) -> Self {
+        self.negatives = negatives;
+        self
+    }
+
+    /// Gives the average of W over the run, later ones weighing more, instead of
+    /// the last one.
+    pub fn average(mut self, average: bool) -> Self {
+        self.average = average;
         self
     }
 
@@ -209,6 +278,48 @@ impl Similarity {
         {
             return refuse(format!("the step limit must be above 0, found {limit}"));
         }
+        if let Some(triplets) = self.decay
+            && !(triplets.is_finite() && triplets > 0.0)
+        {
+            return refuse(format!(
+                "the decay must be above 0 triplets, found {triplets}"
+            ));
+        }
+        let name = self.learner.name();
+        if !(self.aggressiveness.is_finite() && self.aggressiveness > 0.0) {
+            return refuse(format!(
+                "the aggressiveness must be above 0, found {}",
+                self.aggressiveness
+            ));
+        }
+        if self.learner.is_passive_aggressive()
+            && (self.step_size.is_some() || self.decay.is_some())
+        {
+            return refuse(format!(
+                "`{name}` chooses its own steps: bound them by the aggressiveness"
+            ));
+        }
+        if self.batch == 0 {
+            return refuse("a batch needs at least 1 triplet".into());
+        }
+        if self.batch > 1 && !self.learner.has_batches() {
+            return refuse(format!("`{name}` learns from one triplet at a time"));
+        }
+        if self.negatives == Negatives::Hard(0) {
+            return refuse("a hard negative needs at least 1 candidate".into());
+        }
+        let full = self.learner.shape() == Shape::Full;
+        if full && self.score == Score::Cosine {
+            return refuse(format!(
+                "`{name}` learns a full matrix, which has no space to project rows into: the score must be dot"
+            ));
+        }
+        if full && self.init == Init::Gaussian {
+            return refuse(format!("`{name}` starts from the identity or from zero"));
+        }
+        if self.learner == Rule::Lego && self.init == Init::Zero {
+            return refuse("`lego` starts from a positive definite matrix, zero is none".into());
+        }
         if !(0.0..1.0).contains(&self.valid_fraction) {
             return refuse(format!(
                 "the validation fraction must be at least 0 and below 1, found {}",
@@ -246,6 +357,7 @@ impl Similarity {
         rows: &Rows<R>,
         members: &[u32],
         classes: Option<&[u32]>,
+        triplets: &Triplets,
     ) -> Result<Form<R>> {
         let (n, k) = (rows.columns(), self.rank);
         let shape = self.learner.shape();
@@ -262,6 +374,9 @@ impl Similarity {
         // The factors, and what finding the most informative features takes.
         let bytes = n as u128 * (sides * k as u128 * size_of::<R>() as u128 + 40);
         memory::require(bytes, &format!("a model of {n} features and rank {k}"))?;
+        if self.init == Init::Zero {
+            return from_zero(rows, triplets.clone(), shape, k);
+        }
         let place: Vec<usize> = match self.init {
             Init::Identity => {
                 let mut place = vec![usize::MAX; n];
@@ -272,14 +387,12 @@ impl Similarity {
                     .for_each(|(j, &i)| place[i as usize] = j);
                 place
             }
-            Init::Gaussian => Vec::new(),
+            _ => Vec::new(),
         };
         let tall = |side: u64| {
             Tall::from_fn(n, k, |i, j| match self.init {
                 Init::Identity => f64::from(u8::from(place[i] == j)),
-                Init::Gaussian => {
-                    normal_at(self.seed, side, i as u64, j as u64) / (k as f64).sqrt()
-                }
+                _ => normal_at(self.seed, side, i as u64, j as u64) / (k as f64).sqrt(),
             })
         };
         Ok(match shape {
@@ -289,40 +402,52 @@ impl Similarity {
     }
 }
 
-/// Turns triplets into rank-one examples: query ⊗ (positive − negative).
-#[derive(Debug, Clone)]
-pub(super) struct Examples<'a, R> {
-    rows: &'a Rows<R>,
-    difference: SparseVec<R>,
-}
+/// Triplets drawn for a start from zero, as a multiple of those it needs.
+const PATIENCE: usize = 100;
 
-impl<'a, R: Real> Examples<'a, R> {
-    pub fn new(rows: &'a Rows<R>) -> Self {
-        Examples {
-            rows,
-            difference: SparseVec::new(),
+/// Gradient steps on the hinge loss from W = 0, at least 2k of them, then the
+/// best matrix of rank k.
+fn from_zero<R: Real>(
+    rows: &Rows<R>,
+    mut triplets: Triplets,
+    shape: Shape,
+    k: usize,
+) -> Result<Form<R>> {
+    let n = rows.columns();
+    let mut sum = SparseSum::new();
+    let mut wanted = 2 * k;
+    // A step as long as a typical triplet needs to reach its margin.
+    let mut size = 0.0;
+    for drawn in 1..=PATIENCE * wanted {
+        let Triplet {
+            query,
+            positive,
+            negative,
+        } = triplets.draw();
+        let [query, positive, negative] = [query, positive, negative].map(|i| rows.row(i as usize));
+        let mut left = SparseVec::new();
+        query.iter().for_each(|(j, v)| left.push(j, v));
+        let mut right = SparseVec::new();
+        right.set_difference(positive, negative);
+        let squared = query.squared_norm() * right.as_row().squared_norm();
+        size += (squared - size) / drawn as f64;
+        if squared > 0.0 && sum.score(&left, &right) < 1.0 {
+            sum.push(left, right, 1.0 / size);
+        }
+        if sum.len() >= wanted {
+            let start = match shape {
+                Shape::Psd => sum.psd(n, k)?,
+                _ => sum.factored((n, n), k)?,
+            };
+            match start {
+                Some(form) => return Ok(form),
+                None => wanted = sum.len() + k,
+            }
         }
     }
-
-    #[inline]
-    pub fn make(&mut self, triplet: Triplet) -> RankOne<'_, R> {
-        make_example(self.rows, &mut self.difference, triplet)
-    }
-}
-
-/// The example of a triplet; `difference` is scratch.
-#[inline]
-pub(super) fn make_example<'s, R: Real>(
-    rows: &'s Rows<R>,
-    difference: &'s mut SparseVec<R>,
-    triplet: Triplet,
-) -> RankOne<'s, R> {
-    let row = |i: u32| rows.row(i as usize);
-    difference.set_difference(row(triplet.positive), row(triplet.negative));
-    RankOne {
-        left: row(triplet.query),
-        right: difference.as_row(),
-    }
+    Err(Error::input(format!(
+        "the triplets do not span rank {k} from zero: choose a smaller rank or another start"
+    )))
 }
 
 /// The one class of each row; similarity has no use for rows with several.

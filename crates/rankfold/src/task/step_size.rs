@@ -1,13 +1,28 @@
 //! The step size, chosen by a short pre-training run for each candidate.
 
-use super::similarity::Examples;
-use crate::online::{AnyLearner, Learner, Step};
-use crate::sample::{Triplet, Triplets};
-use crate::{Loss, Real};
+use super::stepper::Stepper;
+use super::triplet::TripletRows;
+use crate::online::{Learner, Rule, Step};
+use crate::sample::Triplets;
+use crate::{Real, Rows};
 
 /// Candidates. The best constant step for rows of length one is large, and
 /// falls with the rank.
-pub(super) const GRID: [f64; 7] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
+const GRID: [f64; 7] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
+
+/// Candidates of descent on the factors, which runs away where a step on the
+/// manifold does not.
+const CAREFUL: [f64; 7] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
+
+/// The candidates of a rule. A batch takes the mean of its gradients, so its
+/// steps are longer.
+pub(super) fn grid(rule: Rule, batch: usize) -> [f64; 7] {
+    let grid = match rule {
+        Rule::Gradient | Rule::GradientPsd | Rule::ManifoldIdentification => CAREFUL,
+        _ => GRID,
+    };
+    grid.map(|size| size * batch as f64)
+}
 
 /// What a candidate reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,35 +33,43 @@ pub(super) struct Trial {
 }
 
 /// Trains a copy of the start with each candidate on the same triplets and
-/// judges it on held-out ones.
+/// judges it on `held_out` triplets of a source apart. Where negatives are hard
+/// ones, it is judged by such.
 pub(super) fn trials<R: Real>(
-    start: &AnyLearner<R>,
-    examples: &Examples<'_, R>,
+    start: &Stepper<R>,
+    grid: &[f64],
+    rows: &Rows<R>,
     training: &Triplets,
     steps: u64,
-    held_out: &[Triplet],
-    limit: f64,
+    judge: &Triplets,
+    held_out: usize,
 ) -> Vec<Trial> {
     let trial = |&size: &f64| {
-        let mut learner = start.clone();
+        let mut stepper = start.clone();
         let mut source = training.clone();
-        let mut examples = examples.clone();
-        for _ in 0..steps {
-            let example = examples.make(source.draw());
-            learner.learn(example, 1.0, Loss::Hinge, Step { size, limit });
+        stepper.step = Step {
+            size,
+            ..stepper.step
+        };
+        let mut done = 0;
+        while done < steps {
+            done += stepper.take(rows, &mut source, done, steps).0;
         }
+        let mut source = judge.clone();
         // A margin that is not a number is as wrong as can be.
-        let wrong = |triplet: &&Triplet| {
-            let margin = learner.score(examples.make(**triplet));
+        let mut is_wrong = || {
+            let triplet = stepper.draw(rows, &mut source);
+            let example = stepper.examples.margin(TripletRows::of(rows, triplet));
+            let margin = stepper.learner.score(example);
             margin.is_nan() || margin <= 0.0
         };
-        let count = held_out.iter().filter(wrong).count();
+        let wrong = (0..held_out).filter(|_| is_wrong()).count();
         Trial {
             size,
-            wrong: count as f64 / held_out.len() as f64,
+            wrong: wrong as f64 / held_out as f64,
         }
     };
-    GRID.iter().map(trial).collect()
+    grid.iter().map(trial).collect()
 }
 
 /// The largest step that is not worse than the best by more than the sampling
@@ -56,7 +79,7 @@ pub(super) fn best(trials: &[Trial], held_out: usize) -> f64 {
     let least = trials.iter().map(|t| t.wrong).fold(f64::INFINITY, f64::min);
     let error = (least * (1.0 - least) / held_out as f64).sqrt();
     let good = trials.iter().filter(|t| t.wrong <= least + error);
-    good.map(|t| t.size).fold(GRID[0], f64::max)
+    good.map(|t| t.size).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

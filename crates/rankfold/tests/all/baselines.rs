@@ -327,7 +327,11 @@ fn identification_keeps_its_state_true_and_its_rank() {
             });
         }
         let state = check::factored(learner.form());
-        assert!(state.gram < 1e-8 && state.gram_inverse < 1e-4, "{state:?}");
+        // Gram matrices may reach a condition of 10¹⁴ before steps are refused.
+        assert!(
+            state.gram < 1e-8 && state.gram_inverse < 1e-2 && state.core_inverse < 1e-6,
+            "{state:?}"
+        );
         let gauge = learner.form().gauge().expect("full rank");
         assert!(
             gauge

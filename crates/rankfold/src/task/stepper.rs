@@ -1,0 +1,122 @@
+//! One step of training: draws triplets, finds hard negatives, fits the length
+//! of the step to its time, and lets the learner learn.
+
+use super::similarity::{Negatives, Similarity};
+use super::triplet::{Examples, TripletRows};
+use crate::form::{Form, Query};
+use crate::model::Distances;
+use crate::online::{AnyLearner, Learned, Learner, RankOne, Step};
+use crate::sample::{Triplet, Triplets};
+use crate::{Loss, Real, Result, Rows, SparseVec};
+
+/// A learner, and how it is fed.
+#[derive(Debug, Clone)]
+pub(super) struct Stepper<R> {
+    pub learner: AnyLearner<R>,
+    pub examples: Examples<R>,
+    /// The step at the start.
+    pub step: Step,
+    decay: Option<f64>,
+    batch: usize,
+    negatives: Negatives,
+    query: Query,
+    chosen: Vec<Triplet>,
+    differences: Vec<SparseVec<R>>,
+}
+
+impl<R: Real> Stepper<R> {
+    /// On a form that has seen so many triplets; the size of the step is open.
+    pub fn new(
+        options: &Similarity,
+        form: Form<R>,
+        seen: u64,
+        distances: Option<Distances>,
+    ) -> Result<Self> {
+        Ok(Stepper {
+            learner: AnyLearner::new(options.learner, form, seen)?,
+            examples: Examples::new(distances),
+            step: Step {
+                size: f64::NAN,
+                limit: options.step_limit.unwrap_or(f64::INFINITY),
+            },
+            decay: options.decay,
+            batch: options.batch,
+            negatives: options.negatives,
+            query: Query::default(),
+            chosen: Vec::new(),
+            differences: Vec::new(),
+        })
+    }
+
+    /// Takes one step after `done` triplets, on a batch that does not go beyond
+    /// `total`. Says how many triplets it used, and what came of them.
+    #[inline]
+    pub fn take(
+        &mut self,
+        rows: &Rows<R>,
+        source: &mut Triplets,
+        done: u64,
+        total: u64,
+    ) -> (u64, Learned) {
+        let step = decayed(self.step, self.decay, done);
+        if self.batch == 1 {
+            let triplet = self.draw(rows, source);
+            let rows = TripletRows::of(rows, triplet);
+            return (1, self.examples.learn(&mut self.learner, rows, step));
+        }
+        let count = (self.batch as u64).min(total - done);
+        self.chosen.clear();
+        for _ in 0..count {
+            let triplet = self.draw(rows, source);
+            self.chosen.push(triplet);
+        }
+        self.differences.resize(self.batch, SparseVec::new());
+        for (difference, &triplet) in self.differences.iter_mut().zip(&self.chosen) {
+            let rows = TripletRows::of(rows, triplet);
+            difference.set_difference(rows.positive, rows.negative);
+        }
+        let examples = self.chosen.iter().zip(&self.differences);
+        let examples: Vec<_> = examples
+            .map(|(&triplet, difference)| {
+                let example = RankOne {
+                    left: rows.row(triplet.query as usize),
+                    right: difference.as_row(),
+                };
+                (example, 1.0)
+            })
+            .collect();
+        (
+            count,
+            self.learner.learn_batch(&examples, Loss::Hinge, step),
+        )
+    }
+
+    /// A triplet, with a hard negative if such are asked for.
+    #[inline]
+    pub fn draw(&mut self, rows: &Rows<R>, source: &mut Triplets) -> Triplet {
+        let Negatives::Hard(candidates) = self.negatives else {
+            return source.draw();
+        };
+        let form = self.learner.form();
+        let mut asked = None;
+        source.draw_hard(candidates, |triplet| {
+            let rows = TripletRows::of(rows, triplet);
+            if asked != Some(triplet.query) {
+                form.ask(&mut self.query, rows.query);
+                asked = Some(triplet.query);
+            }
+            form.answer(&mut self.query, rows.negative)
+        })
+    }
+}
+
+/// The step after so many triplets: half as long after `decay` of them.
+pub(crate) fn decayed(step: Step, decay: Option<f64>, done: u64) -> Step {
+    match decay {
+        None => step,
+        Some(triplets) => Step {
+            size: step.size / (1.0 + done as f64 / triplets),
+            ..step
+        },
+    }
+}
