@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use rankfold::model::Precise;
 use rankfold::task::Evaluate;
 use rankfold::{Model, Result};
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::rows::note_unknown;
+use crate::rows::{note_unknown, read_rows};
 use crate::train::ScoreName;
 
 /// Measure a model on held-out data, with a simple control beside it
@@ -21,13 +22,18 @@ use crate::train::ScoreName;
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold eval model.safetensors test.svm
-  rankfold eval model.safetensors test.svm --score dot --json")]
+  rankfold eval model.safetensors test.svm --score dot --json
+  rankfold eval model.safetensors test.npy --labels test-labels.txt")]
 pub struct Eval {
     /// The model
     model: PathBuf,
 
-    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst; `-` is svmlight from stdin
+    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
     data: PathBuf,
+
+    /// The labels of the rows, one a line or in an .npy array, instead of those in DATA
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
 
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
@@ -53,7 +59,12 @@ impl Eval {
             threads: crate::threads(self.threads),
             progress: &progress,
         };
-        let found = evaluate.file(&model, &self.data)?;
+        let (data, labels) = (&self.data, self.labels.as_deref());
+        let found = match &model.form {
+            Precise::F32(_) => evaluate.rows(&model, read_rows::<f32>(data, labels)?),
+            Precise::F64(_) => evaluate.rows(&model, read_rows::<f64>(data, labels)?),
+        };
+        let found = found.map_err(|e| e.in_file(data))?;
         bar.finish_and_clear();
         let Some(found) = found else {
             std::process::exit(130);

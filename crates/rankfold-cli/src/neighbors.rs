@@ -29,7 +29,7 @@ pub struct Neighbors {
     /// The model
     model: PathBuf,
 
-    /// Rows, queries and candidates alike: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// Rows, queries and candidates alike: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     data: PathBuf,
 
     /// The id of a row to look for, may be given again [default: all rows]

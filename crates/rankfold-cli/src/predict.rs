@@ -30,7 +30,7 @@ pub struct Predict {
     /// Pairs of row ids, `left right` a line; `-` is stdin
     input: PathBuf,
 
-    /// The rows that are named: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     #[arg(long, value_name = "DATA")]
     rows: PathBuf,
 

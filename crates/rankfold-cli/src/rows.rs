@@ -2,11 +2,24 @@
 
 use std::path::Path;
 
-use rankfold::data::{RowIds, RowLookup, read_labelled};
+use rankfold::data::{Labelled, RowIds, RowLookup, read_labelled, read_labels};
 use rankfold::model::Prepared;
 use rankfold::{Model, Real, Result};
 
 use crate::output::Output;
+
+/// Reads rows, with the labels of another file instead of their own where one
+/// is named.
+pub fn read_rows<R: Real>(path: &Path, labels: Option<&Path>) -> Result<Labelled<R>> {
+    let data = read_labelled::<R>(path)?;
+    match labels {
+        None => Ok(data),
+        Some(file) => {
+            let labels = read_labels(file)?;
+            data.with_labels(labels).map_err(|e| e.in_file(file))
+        }
+    }
+}
 
 /// Prepared rows and their names.
 pub struct NamedRows<R> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rankfold::data::{Labelled, RowLookup, Triplets, read_labelled};
+use rankfold::data::{Labelled, RowLookup, Triplets};
 use rankfold::model::Steps;
 use rankfold::sample::Triplet;
 use rankfold::task::{Checkpoint, Event, Init, Session, SimilarityLearner, Stopped};
@@ -15,6 +15,7 @@ use crate::curve::Curve;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
+use crate::rows::read_rows;
 
 /// Learn a model from data
 #[derive(Args)]
@@ -50,14 +51,20 @@ impl Train {
       keeps the best model by mAP on a tenth of the rows, stops when it no longer improves
   rankfold train similarity train.svm -o m.safetensors --checkpoint run.ckpt --resume run.ckpt
       goes on where it was stopped; the first time it starts from the beginning
-  rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt")]
+  rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt
+  rankfold train similarity rows.npy -o m.safetensors --labels labels.txt --normalize l2
+      an array from NumPy; .npz may hold the labels itself, as `y`")]
 pub struct TrainSimilarity {
-    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst; `-` is svmlight from stdin
+    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
     data: PathBuf,
 
     /// The model file to write
     #[arg(short, long, value_name = "MODEL")]
     output: PathBuf,
+
+    /// The labels of the rows, one a line or in an .npy array, instead of those in DATA
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
 
     /// The geometry: symmetric positive semi-definite, or any matrix
     #[arg(long, value_enum, default_value_t = LearnerName::LoretaPsd)]
@@ -98,6 +105,10 @@ pub struct TrainSimilarity {
     /// Validation rows: the model with the best mAP on them is kept
     #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
     valid: Option<PathBuf>,
+
+    /// The labels of the validation rows, as with --labels
+    #[arg(long, value_name = "FILE", requires = "valid")]
+    valid_labels: Option<PathBuf>,
 
     /// Hold out this share of the rows for validation
     #[arg(long, value_name = "F", default_value_t = 0.0)]
@@ -277,17 +288,21 @@ impl TrainSimilarity {
                 Some(&self.data),
                 self.triplets.as_deref(),
                 self.valid.as_deref(),
+                self.labels.as_deref(),
+                self.valid_labels.as_deref(),
             ],
         )?;
         let options = self.options();
         options.check()?;
-        let data = read_labelled::<R>(&self.data)?;
+        let data = read_rows::<R>(&self.data, self.labels.as_deref())?;
         let listed = self
             .triplets
             .as_ref()
             .map(|path| read_triplets(path, &data))
             .transpose()?;
-        let valid = self.valid.as_ref().map(read_labelled::<R>).transpose()?;
+        let valid = self.valid.as_ref();
+        let valid = valid.map(|path| read_rows::<R>(path, self.valid_labels.as_deref()));
+        let valid = valid.transpose()?;
         let resumed = match &self.resume {
             // The first round of a loop that always says --resume.
             Some(path) if !path.exists() && self.checkpoint.as_ref() == Some(path) => {

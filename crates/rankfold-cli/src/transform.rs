@@ -29,7 +29,7 @@ pub struct Transform {
     /// The model
     model: PathBuf,
 
-    /// Rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     data: PathBuf,
 
     /// The file to write: .npy, or .csv, .txt or .vec, these also with .gz or .zst
