@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand, ValueEnum};
+use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{Labelled, RowLookup, Triplets};
 use rankfold::model::Steps;
 use rankfold::sample::Triplet;
@@ -15,7 +16,7 @@ use crate::curve::Curve;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
-use crate::rows::read_rows;
+use crate::rows::{Fields, read_rows};
 
 /// Learn a model from data
 #[derive(Args)]
@@ -52,6 +53,8 @@ impl Train {
   rankfold train similarity train.svm -o m.safetensors --checkpoint run.ckpt --resume run.ckpt
       goes on where it was stopped; the first time it starts from the beginning
   rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt
+  rankfold train similarity news.jsonl -o m.safetensors --vocabulary news.json --where split=train
+      documents; the model keeps the vocabulary, so that later commands take documents as well
   rankfold train similarity rows.npy -o m.safetensors --labels labels.txt --normalize l2
       an array from NumPy; .npz may hold the labels itself, as `y`")]
 pub struct TrainSimilarity {
@@ -65,6 +68,14 @@ pub struct TrainSimilarity {
     /// The labels of the rows, one a line or in an .npy array, instead of those in DATA
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
+
+    /// Keep this vocabulary of `vectorize` in the model, so that it reads texts: DATA is .jsonl
+    /// documents, or rows that were made with it
+    #[arg(long, value_name = "V.json")]
+    vocabulary: Option<PathBuf>,
+
+    #[command(flatten)]
+    fields: Fields,
 
     /// The geometry: symmetric positive semi-definite, or any matrix
     #[arg(long, value_enum, default_value_t = LearnerName::LoretaPsd)]
@@ -290,19 +301,32 @@ impl TrainSimilarity {
                 self.valid.as_deref(),
                 self.labels.as_deref(),
                 self.valid_labels.as_deref(),
+                self.vocabulary.as_deref(),
             ],
         )?;
         let options = self.options();
         options.check()?;
-        let data = read_rows::<R>(&self.data, self.labels.as_deref())?;
+        let vocabulary = self.vocabulary.as_ref().map(Vocabulary::load).transpose()?;
+        let source = self.fields.of(&self.data);
+        let mut data = read_rows::<R>(&source, vocabulary.as_ref(), self.labels.as_ref())?;
         let listed = self
             .triplets
             .as_ref()
             .map(|path| read_triplets(path, &data))
             .transpose()?;
         let valid = self.valid.as_ref();
-        let valid = valid.map(|path| read_rows::<R>(path, self.valid_labels.as_deref()));
+        let valid = valid.map(|path| {
+            let source = Documents {
+                condition: None,
+                ..self.fields.of(path)
+            };
+            read_rows::<R>(&source, vocabulary.as_ref(), self.valid_labels.as_ref())
+        });
         let valid = valid.transpose()?;
+        if let Some(vocabulary) = vocabulary {
+            let with = data.with_vocabulary(vocabulary);
+            data = with.map_err(|e| e.in_file(&self.data))?;
+        }
         let resumed = match &self.resume {
             // The first round of a loop that always says --resume.
             Some(path) if !path.exists() && self.checkpoint.as_ref() == Some(path) => {

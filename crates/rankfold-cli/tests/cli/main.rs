@@ -6,6 +6,7 @@ mod matrices;
 mod split;
 #[path = "../support/mod.rs"]
 mod support;
+mod texts;
 mod train;
 mod usage;
 mod vectorize;

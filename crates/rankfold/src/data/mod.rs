@@ -39,8 +39,9 @@ pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
 pub use vectors::{VectorFormat, write_vectors};
 
-use crate::{Ids, Real, Result, Rows};
+use crate::{Error, Ids, Real, Result, Rows};
 use format::{Format, LineFormat};
+use text::{Documents, Vocabulary};
 
 /// The names of rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,4 +131,26 @@ pub fn read_labelled<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
         Format::Npz => read_npz(path),
         Format::Lines(LineFormat::Ratings) => Err(format::unknown(path)),
     }
+}
+
+/// Reads rows as [`read_labelled`] does, but JSON lines as documents where a
+/// vocabulary is given that makes rows of them. The path and the fields are
+/// those of `source`.
+pub fn read_with<R: Real>(
+    source: &Documents,
+    vocabulary: Option<&Vocabulary>,
+) -> Result<Labelled<R>> {
+    let path = &source.path;
+    match vocabulary {
+        Some(vocabulary) if is_jsonl(path) => source.read(vocabulary),
+        _ if source.condition.is_some() => {
+            let message = "a condition selects documents: expected .jsonl, and a vocabulary for it";
+            Err(Error::input(message).in_file(path))
+        }
+        _ => read_labelled(path),
+    }
+}
+
+fn is_jsonl(path: &Path) -> bool {
+    matches!(Format::of(path), Ok(Format::Lines(LineFormat::Jsonl)))
 }

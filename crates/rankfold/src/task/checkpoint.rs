@@ -1,6 +1,7 @@
 //! Checkpoints: a model file with the state of its training beside it.
 
 use super::similarity::Similarity;
+use crate::data::Features;
 use crate::form::{Form, Upkeep};
 use crate::model::file::{Tensor, TensorFile, Tensors};
 use crate::model::{Counters, Model, Precise, forms};
@@ -116,6 +117,7 @@ impl Checkpoint {
         &self,
         options: &Similarity,
         fingerprint: u64,
+        features: &Features,
         columns: usize,
     ) -> Result<()> {
         let old = &self.state.options;
@@ -146,6 +148,13 @@ impl Checkpoint {
                 self.model.precision(),
                 R::NAME
             )));
+        }
+        if features.vocabulary() != self.model.vocabulary() {
+            let message = match self.model.vocabulary() {
+                Some(_) => "the checkpoint was made with another vocabulary",
+                None => "the checkpoint was made without a vocabulary",
+            };
+            return Err(Error::input(message));
         }
         if fingerprint != self.state.fingerprint || columns != self.model.columns() {
             return Err(Error::input("the checkpoint was made with other data"));

@@ -1,7 +1,8 @@
 //! A similarity model on held-out data, with plain cosine beside it.
 
 use super::similarity::{classes, evaluate, metrics};
-use crate::data::{Labelled, read_labelled};
+use crate::data::Labelled;
+use crate::data::text::Documents;
 use crate::eval::{self, Cosine};
 use crate::model::{Metrics, Precise};
 use crate::{Error, Model, Real, Result, Score};
@@ -40,8 +41,8 @@ impl Evaluate<'_> {
     pub fn file(&self, model: &Model, path: impl AsRef<Path>) -> Result<Option<Evaluation>> {
         let path = path.as_ref();
         match &model.form {
-            Precise::F32(_) => self.rows::<f32>(model, read_labelled(path)?),
-            Precise::F64(_) => self.rows::<f64>(model, read_labelled(path)?),
+            Precise::F32(_) => self.rows::<f32>(model, model.read(&Documents::new(path))?),
+            Precise::F64(_) => self.rows::<f64>(model, model.read(&Documents::new(path))?),
         }
         .map_err(|e| e.in_file(path))
     }

@@ -105,7 +105,7 @@ impl<'a, S: Read> Array<'a, S> {
     }
 
     /// The same error, in the file of this array.
-    pub fn place(&self, error: Error) -> Error {
+    pub fn located(&self, error: Error) -> Error {
         match self.place.name {
             Some(name) => Error {
                 message: format!("array `{name}`: {}", error.message),

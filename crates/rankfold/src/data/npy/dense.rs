@@ -38,7 +38,7 @@ pub fn rows<R: Real>(mut array: Array<'_, impl Read>) -> Result<Rows<R>> {
             array.header.shape
         )));
     };
-    let shape = Shape::new(rows, columns).map_err(|e| array.place(e))?;
+    let shape = Shape::new(rows, columns).map_err(|e| array.located(e))?;
     let out = if array.header.fortran {
         // Column by column.
         let mut entries = Entries::new();
