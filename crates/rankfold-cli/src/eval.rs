@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use rankfold::data::Labelled;
+use rankfold::model::Precise;
 use rankfold::task::Evaluate;
-use rankfold::{Model, Result};
+use rankfold::{Model, Real, Result};
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::rows::note_unknown;
+use crate::rows::{Fields, note_unknown, read_rows};
 use crate::train::ScoreName;
 
 /// Measure a model on held-out data, with a simple control beside it
@@ -21,13 +23,23 @@ use crate::train::ScoreName;
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold eval model.safetensors test.svm
-  rankfold eval model.safetensors test.svm --score dot --json")]
+  rankfold eval model.safetensors test.svm --score dot --json
+  rankfold eval model.safetensors test.npy --labels test-labels.txt
+  rankfold eval model.safetensors news.jsonl --where split=test
+      documents, for a model that was trained with --vocabulary")]
 pub struct Eval {
     /// The model
     model: PathBuf,
 
-    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst; `-` is svmlight from stdin
+    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
     data: PathBuf,
+
+    /// The labels of the rows, one a line or in an .npy array, instead of those in DATA
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+
+    #[command(flatten)]
+    fields: Fields,
 
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
@@ -53,7 +65,11 @@ impl Eval {
             threads: crate::threads(self.threads),
             progress: &progress,
         };
-        let found = evaluate.file(&model, &self.data)?;
+        let found = match &model.form {
+            Precise::F32(_) => evaluate.rows(&model, self.read::<f32>(&model)?),
+            Precise::F64(_) => evaluate.rows(&model, self.read::<f64>(&model)?),
+        };
+        let found = found.map_err(|e| e.in_file(&self.data))?;
         bar.finish_and_clear();
         let Some(found) = found else {
             std::process::exit(130);
@@ -82,6 +98,13 @@ impl Eval {
             found.rows, found.skipped
         );
         output.result(&report, &text)
+    }
+}
+
+impl Eval {
+    fn read<R: Real>(&self, model: &Model) -> Result<Labelled<R>> {
+        let source = self.fields.of(&self.data);
+        read_rows(&source, model.vocabulary(), self.labels.as_ref())
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rankfold::data::Features;
 use rankfold::{Model, Result, with_form};
 use serde_json::{Value, json};
 
@@ -28,11 +27,6 @@ impl Info {
             let form = form.view();
             (form.name(), form.shape(), form.parameters(), form.refreshes())
         });
-        let features = match &model.features {
-            Features::Numbered => "numbered",
-            Features::Named(_) => "named",
-            Features::Columns(_) => "columns",
-        };
         let steps = model.preprocess.steps;
         let json = json!({
             "format": card.format,
@@ -45,7 +39,8 @@ impl Info {
             "parameters": parameters,
             "precision": model.precision(),
             "score": card.score.name(),
-            "features": features,
+            "features": model.features.kind(),
+            "vocabulary": model.vocabulary().map(|v| v.len()),
             "preprocess": { "tfidf": steps.tfidf, "standardize": steps.standardize, "normalize": steps.normalize },
             "init": card.init,
             "seed": card.seed,

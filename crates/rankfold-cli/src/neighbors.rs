@@ -11,7 +11,7 @@ use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
-use crate::rows::NamedRows;
+use crate::rows::{Fields, NamedRows};
 use crate::train::ScoreName;
 
 /// List the rows most like a row
@@ -24,22 +24,31 @@ use crate::train::ScoreName;
   rankfold neighbors model.safetensors rows.svm --query 17 --query 4
       rows without ids are named by their position, from 0
   rankfold neighbors model.safetensors rows.csv -k 3 > neighbours.tsv
-      the three best of every row")]
+      the three best of every row
+  rankfold neighbors model.safetensors news.jsonl --query-text 'engine oil for an old car'
+      the documents most like a text, for a model that was trained with --vocabulary")]
 pub struct Neighbors {
     /// The model
     model: PathBuf,
 
-    /// Rows, queries and candidates alike: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// Rows, queries and candidates alike: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     data: PathBuf,
 
     /// The id of a row to look for, may be given again [default: all rows]
     #[arg(long, value_name = "ID")]
     query: Vec<String>,
 
+    /// A text to look for, may be given again; the model must have a vocabulary
+    #[arg(long, value_name = "TEXT")]
+    query_text: Vec<String>,
+
     /// Neighbours of each query
     #[arg(short, value_name = "K", default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(1..))]
     k: u32,
+
+    #[command(flatten)]
+    fields: Fields,
 
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
@@ -61,12 +70,13 @@ impl Neighbors {
     }
 
     fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.data, output)?;
+        let (source, texts) = (self.fields.of(&self.data), self.query_text.clone());
+        let rows = NamedRows::<R>::read_with_texts(model, &source, texts, output)?;
         let queries = self
             .queries(&rows)
             .and_then(|queries| match output.is_json() {
                 true => Ok(queries),
-                false => fits_a_line(&rows.ids).map(|()| queries),
+                false => fits_a_line(&rows).map(|()| queries),
             })
             .map_err(|e| e.in_file(&self.data))?;
         let score = self.score.map(Into::into);
@@ -74,13 +84,19 @@ impl Neighbors {
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
         let scorer = projection.scorer();
+        // Texts stand behind the rows, and are no neighbours of each other.
+        let (count, wide) = (rows.len(), k.saturating_add(rows.texts.len()));
+        let listed = |found: &[(usize, f64)]| -> Vec<(usize, f64)> {
+            let of_file = found.iter().copied().filter(|&(row, _)| row < count);
+            of_file.take(k).collect()
+        };
 
         let mut out = output.stream()?;
         if !output.is_json() {
-            nearest(&scorer, &queries, k, threads, |query, found| {
-                let query = rows.ids.name(query);
+            nearest(&scorer, &queries, wide, threads, |query, found| {
+                let query = rows.name(query);
                 let mut lines = String::new();
-                for (rank, &(row, score)) in (1..).zip(found) {
+                for (rank, (row, score)) in (1..).zip(listed(found)) {
                     lines += &format!("{query}\t{rank}\t{}\t{score}\n", rows.ids.name(row));
                 }
                 out.put(lines.as_bytes())
@@ -94,12 +110,12 @@ impl Neighbors {
             format!("{{\"format\":1,\"task\":{task},\"score\":\"{score}\",\"k\":{k},\"queries\":[");
         out.put(head.as_bytes())?;
         let mut separator = "";
-        nearest(&scorer, &queries, k, threads, |query, found| {
-            let neighbors = found
-                .iter()
-                .map(|&(row, score)| json!({ "id": rows.ids.name(row), "score": score }));
+        nearest(&scorer, &queries, wide, threads, |query, found| {
+            let neighbors = listed(found)
+                .into_iter()
+                .map(|(row, score)| json!({ "id": rows.ids.name(row), "score": score }));
             let neighbors: Vec<_> = neighbors.collect();
-            let listed = json!({ "query": rows.ids.name(query), "neighbors": neighbors });
+            let listed = json!({ "query": rows.name(query), "neighbors": neighbors });
             let piece = format!("{separator}{listed}");
             separator = ",";
             out.put(piece.as_bytes())
@@ -110,20 +126,24 @@ impl Neighbors {
     }
 
     fn queries<R: Real>(&self, rows: &NamedRows<R>) -> Result<Vec<usize>> {
-        if self.query.is_empty() {
+        if self.query.is_empty() && self.query_text.is_empty() {
             return Ok((0..rows.len()).collect());
         }
         let lookup = rows.lookup();
-        self.query.iter().map(|id| lookup.find(id)).collect()
+        let named = self.query.iter().map(|id| lookup.find(id));
+        let texts = (rows.len()..rows.prepared.rows.len()).map(Ok);
+        named.chain(texts).collect()
     }
 }
 
 /// Ids that would break the lines apart are known before the first is written.
-fn fits_a_line(ids: &RowIds) -> Result<()> {
-    let RowIds::Named(names) = ids else {
-        return Ok(());
+fn fits_a_line<R>(rows: &NamedRows<R>) -> Result<()> {
+    let names = match &rows.ids {
+        RowIds::Named(names) => &names[..],
+        RowIds::Positions => &[],
     };
-    match names.iter().find(|name| name.contains(['\t', '\n', '\r'])) {
+    let mut names = names.iter().chain(&rows.texts);
+    match names.find(|name| name.contains(['\t', '\n', '\r'])) {
         None => Ok(()),
         Some(name) => Err(Error::input(format!(
             "the id `{}` has a tab or a line break, which lines cannot hold: use --json",

@@ -10,7 +10,7 @@ use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
-use crate::rows::NamedRows;
+use crate::rows::{Fields, NamedRows};
 use crate::train::ScoreName;
 
 /// Score pairs of rows
@@ -30,9 +30,12 @@ pub struct Predict {
     /// Pairs of row ids, `left right` a line; `-` is stdin
     input: PathBuf,
 
-    /// The rows that are named: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     #[arg(long, value_name = "DATA")]
     rows: PathBuf,
+
+    #[command(flatten)]
+    fields: Fields,
 
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
@@ -54,7 +57,7 @@ impl Predict {
     }
 
     fn score_pairs<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.rows, output)?;
+        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.rows), output)?;
         let lookup = rows.lookup();
         let score = self.score.map(Into::into);
         let projection = model.project(&rows.prepared, score);

@@ -1,32 +1,127 @@
 //! Rows of a data file as a model sees them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rankfold::data::{RowIds, RowLookup, read_labelled};
+use clap::Args;
+use rankfold::data::text::{Documents, Vocabulary};
+use rankfold::data::{Condition, Labelled, RowIds, RowLookup, read_labels, read_with};
 use rankfold::model::Prepared;
-use rankfold::{Model, Real, Result};
+use rankfold::{Error, Model, Real, Result};
 
 use crate::output::Output;
 
-/// Prepared rows and their names.
+/// What the fields of documents mean; for models with a vocabulary.
+#[derive(Args)]
+pub struct Fields {
+    /// Only documents with this value; DATA must be .jsonl
+    #[arg(long = "where", id = "condition", value_name = "FIELD=VALUE")]
+    condition: Option<Condition>,
+
+    /// The field of a document's text
+    #[arg(long, value_name = "FIELD", default_value = "text")]
+    text: String,
+
+    /// The field of a document's label
+    #[arg(long, value_name = "FIELD", default_value = "label")]
+    label: String,
+
+    /// The field of a document's id [default: `id`, where it is there]
+    #[arg(long, value_name = "FIELD")]
+    id: Option<String>,
+}
+
+impl Fields {
+    /// The documents of a file, if it holds some.
+    pub fn of(&self, path: &Path) -> Documents {
+        Documents {
+            path: path.to_owned(),
+            text: self.text.clone(),
+            label: self.label.clone(),
+            id: self.id.clone(),
+            condition: self.condition.clone(),
+        }
+    }
+}
+
+/// Reads rows or documents, with the labels of another file instead of their
+/// own where one is named.
+pub fn read_rows<R: Real>(
+    source: &Documents,
+    vocabulary: Option<&Vocabulary>,
+    labels: Option<&PathBuf>,
+) -> Result<Labelled<R>> {
+    let data = read_with::<R>(source, vocabulary)?;
+    match labels {
+        None => Ok(data),
+        Some(file) => {
+            let labels = read_labels(file)?;
+            data.with_labels(labels).map_err(|e| e.in_file(file))
+        }
+    }
+}
+
+/// Prepared rows and their names, and texts behind them that are no rows of
+/// the file.
 pub struct NamedRows<R> {
     pub ids: RowIds,
+    pub texts: Vec<String>,
     pub prepared: Prepared<R>,
 }
 
 impl<R: Real> NamedRows<R> {
     /// Reads a file in the model's features, with a note on what it does not know.
-    pub fn read(model: &Model, path: &Path, output: &Output) -> Result<Self> {
-        let data = read_labelled::<R>(path)?;
-        let prepared = model.prepare(data.rows, &data.features);
-        let prepared = prepared.map_err(|e| e.in_file(path))?;
-        note_unknown(output, prepared.unknown_entries);
-        let ids = data.ids;
-        Ok(NamedRows { ids, prepared })
+    pub fn read(model: &Model, source: &Documents, output: &Output) -> Result<Self> {
+        Self::read_with_texts(model, source, Vec::new(), output)
     }
 
+    /// The same, with texts made into rows behind those of the file.
+    pub fn read_with_texts(
+        model: &Model,
+        source: &Documents,
+        texts: Vec<String>,
+        output: &Output,
+    ) -> Result<Self> {
+        let Labelled {
+            mut rows,
+            ids,
+            features,
+            ..
+        } = model.read::<R>(source)?;
+        for text in &texts {
+            let Some(vocabulary) = model.vocabulary() else {
+                return Err(Error::input(
+                    "the model has no vocabulary to read texts with: train it with --vocabulary",
+                ));
+            };
+            let row = vocabulary.row(text);
+            if row.as_row().is_empty() {
+                return Err(Error::input(format!(
+                    "no word of `{text}` is in the vocabulary of the model"
+                )));
+            }
+            rows.push(row.as_row());
+        }
+        let prepared = model.prepare(rows, &features);
+        let prepared = prepared.map_err(|e| e.in_file(&source.path))?;
+        note_unknown(output, prepared.unknown_entries);
+        Ok(NamedRows {
+            ids,
+            texts,
+            prepared,
+        })
+    }
+
+    /// How many rows of the file.
     pub fn len(&self) -> usize {
-        self.prepared.rows.len()
+        self.prepared.rows.len() - self.texts.len()
+    }
+
+    /// The name of a row, or the text behind the rows.
+    pub fn name(&self, i: usize) -> std::borrow::Cow<'_, str> {
+        match i.checked_sub(self.len()) {
+            None => self.ids.name(i),
+            Some(text) => self.texts[text].as_str().into(),
+        }
     }
 
     pub fn lookup(&self) -> RowLookup<'_> {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rankfold::data::{Labelled, RowLookup, Triplets, read_labelled};
+use rankfold::data::text::{Documents, Vocabulary};
+use rankfold::data::{Labelled, RowLookup, Triplets};
 use rankfold::model::Steps;
 use rankfold::online::Rule;
 use rankfold::sample::Triplet;
@@ -16,6 +17,7 @@ use crate::curve::Curve;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
+use crate::rows::{Fields, read_rows};
 
 /// Learn a model from data
 #[derive(Args)]
@@ -51,14 +53,30 @@ impl Train {
       keeps the best model by mAP on a tenth of the rows, stops when it no longer improves
   rankfold train similarity train.svm -o m.safetensors --checkpoint run.ckpt --resume run.ckpt
       goes on where it was stopped; the first time it starts from the beginning
-  rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt")]
+  rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt
+  rankfold train similarity news.jsonl -o m.safetensors --vocabulary news.json --where split=train
+      documents; the model keeps the vocabulary, so that later commands take documents as well
+  rankfold train similarity rows.npy -o m.safetensors --labels labels.txt --normalize l2
+      an array from NumPy; .npz may hold the labels itself, as `y`")]
 pub struct TrainSimilarity {
-    /// Labelled rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst; `-` is svmlight from stdin
+    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
     data: PathBuf,
 
     /// The model file to write
     #[arg(short, long, value_name = "MODEL")]
     output: PathBuf,
+
+    /// The labels of the rows, one a line or in an .npy array, instead of those in DATA
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+
+    /// Keep this vocabulary of `vectorize` in the model, so that it reads texts: DATA is .jsonl
+    /// documents, or rows that were made with it
+    #[arg(long, value_name = "V.json")]
+    vocabulary: Option<PathBuf>,
+
+    #[command(flatten)]
+    fields: Fields,
 
     /// The geometry: symmetric positive semi-definite, or any matrix
     #[arg(long, value_enum, default_value_t = LearnerName::LoretaPsd)]
@@ -123,6 +141,10 @@ pub struct TrainSimilarity {
     /// Validation rows: the model with the best mAP on them is kept
     #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
     valid: Option<PathBuf>,
+
+    /// The labels of the validation rows, as with --labels
+    #[arg(long, value_name = "FILE", requires = "valid")]
+    valid_labels: Option<PathBuf>,
 
     /// Hold out this share of the rows for validation
     #[arg(long, value_name = "F", default_value_t = 0.0)]
@@ -344,17 +366,34 @@ impl TrainSimilarity {
                 Some(&self.data),
                 self.triplets.as_deref(),
                 self.valid.as_deref(),
+                self.labels.as_deref(),
+                self.valid_labels.as_deref(),
+                self.vocabulary.as_deref(),
             ],
         )?;
         let options = self.options();
         options.check()?;
-        let data = read_labelled::<R>(&self.data)?;
+        let vocabulary = self.vocabulary.as_ref().map(Vocabulary::load).transpose()?;
+        let source = self.fields.of(&self.data);
+        let mut data = read_rows::<R>(&source, vocabulary.as_ref(), self.labels.as_ref())?;
         let listed = self
             .triplets
             .as_ref()
             .map(|path| read_triplets(path, &data))
             .transpose()?;
-        let valid = self.valid.as_ref().map(read_labelled::<R>).transpose()?;
+        let valid = self.valid.as_ref();
+        let valid = valid.map(|path| {
+            let source = Documents {
+                condition: None,
+                ..self.fields.of(path)
+            };
+            read_rows::<R>(&source, vocabulary.as_ref(), self.valid_labels.as_ref())
+        });
+        let valid = valid.transpose()?;
+        if let Some(vocabulary) = vocabulary {
+            let with = data.with_vocabulary(vocabulary);
+            data = with.map_err(|e| e.in_file(&self.data))?;
+        }
         let resumed = match &self.resume {
             // The first round of a loop that always says --resume.
             Some(path) if !path.exists() && self.checkpoint.as_ref() == Some(path) => {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::output::Output;
 use crate::paths;
-use crate::rows::NamedRows;
+use crate::rows::{Fields, NamedRows};
 
 /// Write rows as points of the learned space
 ///
@@ -29,12 +29,15 @@ pub struct Transform {
     /// The model
     model: PathBuf,
 
-    /// Rows: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     data: PathBuf,
 
     /// The file to write: .npy, or .csv, .txt or .vec, these also with .gz or .zst
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
+
+    #[command(flatten)]
+    fields: Fields,
 
     /// The side of the score that the rows are meant for
     #[arg(long, value_enum, default_value_t = SideName::Left)]
@@ -75,7 +78,7 @@ impl Transform {
     }
 
     fn write<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.data, output)?;
+        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.data), output)?;
         let points = model.embed(&rows.prepared, self.side.into());
         let points = points.map_err(|e| e.in_file(&self.data))?;
         write_vectors(&self.output, &rows.ids, &points.values, points.rank)?;

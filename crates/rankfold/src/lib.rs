@@ -3,7 +3,8 @@
 //! A model is a matrix W of rank k that scores pairs of sparse rows,
 //! leftᵀ W right. Where to look:
 //!
-//! - [`data`] reads rows, labels and triplets, and turns text into rows;
+//! - [`data`] reads rows, labels and triplets, and turns text into rows; a model
+//!   that keeps its vocabulary reads texts itself ([`Model::read`]);
 //! - [`Similarity`] learns which rows are alike, from labels or triplets: options
 //!   in a builder, [`Similarity::fit`] for a whole data set, a [`task::Session`]
 //!   to drive the training yourself;

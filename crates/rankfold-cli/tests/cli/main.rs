@@ -2,9 +2,11 @@
 
 mod after;
 mod demo;
+mod matrices;
 mod split;
 #[path = "../support/mod.rs"]
 mod support;
+mod texts;
 mod train;
 mod usage;
 mod vectorize;

@@ -68,8 +68,13 @@ fn bad_input_changes_nothing() {
     split("empty.csv").refused("empty.csv: no rows");
     split("quote.csv").refused("quote.csv:2: a quote is opened and never closed");
     split("r.xls").refused(
-        "r.xls: unknown extension: expected .svm, .csv, .tsv or .jsonl, plain or with .gz or .zst",
+        "r.xls: unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or with .gz or .zst, or .npz",
     );
+    for name in ["m.mtx.gz", "m.npy", "m.npz"] {
+        split(name).refused(&format!(
+            "{name}: cannot split: rows are copied line by line, and here they are no lines; expected .svm, .csv, .tsv, .jsonl or .dat"
+        ));
+    }
     let said = split("cut.csv.gz");
     assert_eq!(said.code, 2);
     assert!(

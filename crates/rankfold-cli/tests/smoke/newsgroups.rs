@@ -114,4 +114,20 @@ fn newsgroups_data_gives_the_known_figures_and_the_same_bytes_when_resumed() {
     run("50000", &["-o", "c", "--step-size", "10", "--resume", "ck"]).json();
     let bytes = |name: &str| std::fs::read(place.path(name)).expect("a file is there");
     assert!(bytes("a") == bytes("b") && bytes("a") == bytes("c"));
+
+    // Documents instead of rows: the same bytes, and the same figures.
+    let with = ["--step-size", "10", "--vocabulary", "v.json"];
+    run("50000", &[&["-o", "rows"], &with[..]].concat()).json();
+    let mut arguments = vec!["train", "similarity", &source, "--where", "split=train"];
+    arguments.extend([
+        "--rank", "30", "--seed", "1", "--steps", "50000", "-o", "text",
+    ]);
+    place
+        .run(&[&arguments[..], &with, &["--json"]].concat())
+        .json();
+    assert!(bytes("rows") == bytes("text"));
+    let rows = place.run(&["eval", "text", "test.svm", "--json"]).json();
+    let test = ["--where", "split=test", "--json"];
+    let text = place.run(&[&["eval", "text", &source], &test[..]].concat());
+    assert_eq!(text.json(), rows);
 }

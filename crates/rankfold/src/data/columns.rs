@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::fields::json_fields;
-use super::format::Format;
+use super::format::LineFormat;
 use super::number::{number, shown};
 use super::open::{Lines, without_end};
 use super::records::{Fields, Records};
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// The data rows of a file, as bytes and as columns.
 pub(super) struct Source {
     records: Records,
-    kind: Format,
+    kind: LineFormat,
     /// How the fields of a table or of ratings are separated.
     separator: Separator,
     header: Option<Vec<u8>>,
@@ -40,15 +40,15 @@ pub(super) enum Column {
 }
 
 impl Source {
-    pub(super) fn new(lines: Lines, kind: Format) -> Result<Self> {
+    pub(super) fn new(lines: Lines, kind: LineFormat) -> Result<Self> {
         // Only tables have quotes: elsewhere no byte may open one.
         let separator = match kind {
-            Format::Table(delimiter) => Separator::Delimiter(delimiter),
+            LineFormat::Table(delimiter) => Separator::Delimiter(delimiter),
             _ => Separator::Spaces,
         };
         let mut out = Source {
             records: match kind {
-                Format::Table(delimiter) => Records::new(lines, delimiter),
+                LineFormat::Table(delimiter) => Records::new(lines, delimiter),
                 _ => Records::unquoted(lines),
             },
             kind,
@@ -59,7 +59,7 @@ impl Source {
             fields: Fields::default(),
         };
         match kind {
-            Format::Table(_) => {
+            LineFormat::Table(_) => {
                 out.ahead = out.advance()?;
                 out.split();
                 let first = out.fields.get(0).unwrap_or(b"").trim_ascii();
@@ -68,7 +68,7 @@ impl Source {
                     out.ahead = false;
                 }
             }
-            Format::Ratings => {
+            LineFormat::Ratings => {
                 out.ahead = out.advance()?;
                 out.separator = if out.row.windows(2).any(|pair| pair == b"::") {
                     Separator::Colons
@@ -80,7 +80,7 @@ impl Source {
                     Separator::Spaces
                 };
             }
-            Format::Svmlight | Format::Jsonl => {}
+            LineFormat::Svmlight | LineFormat::Jsonl => {}
         }
         Ok(out)
     }
@@ -101,9 +101,9 @@ impl Source {
         }
         while let Some(line) = self.records.next_raw()? {
             let skipped = match self.kind {
-                Format::Svmlight => is_skipped(line),
-                Format::Jsonl => line.trim_ascii().is_empty(),
-                Format::Table(_) | Format::Ratings => false,
+                LineFormat::Svmlight => is_skipped(line),
+                LineFormat::Jsonl => line.trim_ascii().is_empty(),
+                LineFormat::Table(_) | LineFormat::Ratings => false,
             };
             if !skipped {
                 self.row.clear();
@@ -141,10 +141,10 @@ impl Source {
             Err(Error::input(message).in_file(self.records.path()))
         };
         match self.kind {
-            Format::Jsonl => return Ok(Column::Name(name.to_owned())),
-            Format::Svmlight if name == "label" => return Ok(Column::Label),
-            Format::Svmlight => return unknown("`label`"),
-            Format::Table(_) | Format::Ratings => {}
+            LineFormat::Jsonl => return Ok(Column::Name(name.to_owned())),
+            LineFormat::Svmlight if name == "label" => return Ok(Column::Label),
+            LineFormat::Svmlight => return unknown("`label`"),
+            LineFormat::Table(_) | LineFormat::Ratings => {}
         }
         let found = match &self.header {
             Some(header) => {

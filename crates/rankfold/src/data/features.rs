@@ -1,6 +1,8 @@
 //! What the columns of some rows are called, and how rows of one file find the
 //! columns of another.
 
+use super::Labelled;
+use super::text::Vocabulary;
 use crate::{Error, Ids, Real, Result, Rows, SparseVec};
 
 /// What the columns of some rows are called.
@@ -8,6 +10,9 @@ use crate::{Error, Ids, Real, Result, Rows, SparseVec};
 pub enum Features {
     /// Columns are numbers; the user counts them from 1, as svmlight does.
     Numbered,
+    /// Columns are the terms of a vocabulary; rows call them by number, and
+    /// texts become rows.
+    Terms(Vocabulary),
     /// Columns have names, and rows name only those they have.
     Named(Ids),
     /// Columns of a table: every file must have all of them.
@@ -15,18 +20,43 @@ pub enum Features {
 }
 
 impl Features {
+    /// What model files call this kind of features.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Features::Numbered => "numbered",
+            Features::Terms(_) => "terms",
+            Features::Named(_) => "named",
+            Features::Columns(_) => "columns",
+        }
+    }
+
+    /// The vocabulary whose terms the columns are.
+    pub fn vocabulary(&self) -> Option<&Vocabulary> {
+        match self {
+            Features::Terms(vocabulary) => Some(vocabulary),
+            _ => None,
+        }
+    }
+
     /// Puts rows whose columns are called `theirs` into the columns of `self`.
     /// Entries that `self` has no column for are dropped, or keep a number
     /// beyond its columns where these are numbers.
     pub fn align<R: Real>(&self, rows: Rows<R>, theirs: &Features) -> Result<Rows<R>> {
         let (mine, names) = match (self, theirs) {
-            (Features::Numbered, Features::Numbered) => return Ok(rows),
-            (Features::Numbered, _) => {
+            (Features::Terms(mine), Features::Terms(theirs)) if mine != theirs => {
+                return Err(Error::input(
+                    "these rows were made with another vocabulary than the model's",
+                ));
+            }
+            (Features::Numbered | Features::Terms(_), Features::Numbered | Features::Terms(_)) => {
+                return Ok(rows);
+            }
+            (Features::Numbered | Features::Terms(_), _) => {
                 return Err(Error::input(
                     "the model's features are numbers, these rows call theirs by name",
                 ));
             }
-            (_, Features::Numbered) => {
+            (_, Features::Numbered | Features::Terms(_)) => {
                 return Err(Error::input(
                     "the model's features have names, these rows call theirs by number",
                 ));
@@ -59,9 +89,88 @@ impl Features {
     }
 }
 
+impl<R: Real> Labelled<R> {
+    /// The same rows, whose columns are the terms of this vocabulary: as many,
+    /// and a model that learns from them keeps it.
+    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Result<Self> {
+        let terms = vocabulary.len();
+        if matches!(self.features, Features::Named(_) | Features::Columns(_)) {
+            return Err(Error::input(
+                "these rows call their features by name, expected the numbers of terms",
+            ));
+        }
+        let beyond = |row: crate::SparseRow<'_, R>| {
+            let last = row.indices.last().map(|&j| j as usize);
+            last.filter(|&j| j >= terms)
+        };
+        let found = (0..self.rows.len()).find_map(|i| Some((i, beyond(self.rows.row(i))?)));
+        if let Some((i, column)) = found {
+            return Err(Error::input(format!(
+                "row `{}` has feature {}, the vocabulary has {terms} terms",
+                self.ids.name(i),
+                column + 1
+            )));
+        }
+        if self.rows.columns() > terms {
+            return Err(Error::input(format!(
+                "the rows have {} columns, the vocabulary has {terms} terms",
+                self.rows.columns()
+            )));
+        }
+        self.rows.widen(terms);
+        self.features = Features::Terms(vocabulary);
+        Ok(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::RowIds;
+    use crate::data::text::FitOptions;
+
+    #[test]
+    fn rows_get_the_columns_of_a_vocabulary() {
+        let fit = |text| {
+            let options = FitOptions {
+                min_df: 1,
+                ..FitOptions::default()
+            };
+            Vocabulary::fit([(text, None), ("sour lime", None)], options).unwrap()
+        };
+        let rows = |width: usize| {
+            let mut rows = Rows::<f32>::new();
+            rows.push(SparseVec::new().as_row());
+            rows.push(SparseVec::from_dense(&vec![1.0; width]).as_row());
+            Labelled::unlabelled(rows, RowIds::Positions, Features::Numbered)
+        };
+        let (four, other) = (fit("apple pie"), fit("lemon pie"));
+        let data = rows(2).with_vocabulary(four.clone()).unwrap();
+        assert_eq!(data.rows.columns(), 4);
+        assert_eq!(data.features.vocabulary(), Some(&four));
+        let error = rows(5).with_vocabulary(four.clone()).unwrap_err();
+        let want = "row `1` has feature 5, the vocabulary has 4 terms";
+        assert_eq!(error.message, want);
+        let mut wide = rows(2);
+        wide.rows.widen(5);
+        let error = wide.with_vocabulary(four.clone()).unwrap_err();
+        let want = "the rows have 5 columns, the vocabulary has 4 terms";
+        assert_eq!(error.message, want);
+        let mut named = rows(2);
+        named.features = columns(&["a", "b"]);
+        let error = named.with_vocabulary(four.clone()).unwrap_err();
+        let want = "these rows call their features by name, expected the numbers of terms";
+        assert_eq!(error.message, want);
+
+        let (terms, others) = (Features::Terms(four), Features::Terms(other));
+        for theirs in [&Features::Numbered, &terms] {
+            assert_eq!(terms.align(data.rows.clone(), theirs).unwrap(), data.rows);
+        }
+        let error = terms.align(data.rows.clone(), &others).unwrap_err();
+        let want = "these rows were made with another vocabulary than the model's";
+        assert_eq!(error.message, want);
+        assert!(terms.align(data.rows, &columns(&["a"])).is_err());
+    }
 
     fn columns(names: &[&str]) -> Features {
         Features::Columns(names.iter().collect())

@@ -6,6 +6,15 @@ use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
+    /// Rows are lines of text.
+    Lines(LineFormat),
+    MatrixMarket,
+    Npy,
+    Npz,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineFormat {
     Svmlight,
     /// With its delimiter.
     Table(u8),
@@ -17,21 +26,25 @@ pub(super) enum Format {
 impl Format {
     pub(super) fn of(path: &Path) -> Result<Self> {
         let (extension, _) = extension(path);
-        Ok(match extension {
-            "svm" | "svmlight" | "libsvm" => Format::Svmlight,
-            "csv" => Format::Table(b','),
-            "tsv" => Format::Table(b'\t'),
-            "jsonl" | "ndjson" => Format::Jsonl,
-            "dat" | "data" => Format::Ratings,
+        Ok(Format::Lines(match extension {
+            "svm" | "svmlight" | "libsvm" => LineFormat::Svmlight,
+            "csv" => LineFormat::Table(b','),
+            "tsv" => LineFormat::Table(b'\t'),
+            "jsonl" | "ndjson" => LineFormat::Jsonl,
+            "dat" | "data" => LineFormat::Ratings,
+            "mtx" => return Ok(Format::MatrixMarket),
+            "npy" => return Ok(Format::Npy),
+            "npz" => return Ok(Format::Npz),
             _ => return Err(unknown(path)),
-        })
+        }))
     }
 }
 
+const UNKNOWN: &str = "unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or \
+    with .gz or .zst, or .npz";
+
 pub(super) fn unknown(path: &Path) -> Error {
-    let message =
-        "unknown extension: expected .svm, .csv, .tsv or .jsonl, plain or with .gz or .zst";
-    Error::input(message).in_file(path)
+    Error::input(UNKNOWN).in_file(path)
 }
 
 /// The extension that names the format, and all of it with the compression:
@@ -53,12 +66,19 @@ mod tests {
     #[test]
     fn names_tell_the_format() {
         assert_eq!(extension(Path::new("a.b/c.d.csv.gz")), ("csv", "csv.gz"));
-        assert_eq!(Format::of(Path::new("a.tsv.zst")), Ok(Format::Table(b'\t')));
-        assert_eq!(Format::of(Path::new("a.svm")), Ok(Format::Svmlight));
+        assert_eq!(
+            Format::of(Path::new("a.tsv.zst")),
+            Ok(Format::Lines(LineFormat::Table(b'\t')))
+        );
+        assert_eq!(
+            Format::of(Path::new("a.svm")),
+            Ok(Format::Lines(LineFormat::Svmlight))
+        );
         let error = crate::data::read_labelled::<f32>("a.xls").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a.xls: unknown extension: expected .svm, .csv, .tsv or .jsonl, plain or with .gz or .zst"
+            "a.xls: unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or with \
+             .gz or .zst, or .npz"
         );
         assert!(Format::of(Path::new("noextension.gz")).is_err());
     }

@@ -1,12 +1,16 @@
 //! Readers, writers and what they carry. Nothing here learns.
 
 mod columns;
+mod entries;
 mod features;
 mod fields;
 mod format;
 mod jsonl;
+mod labels;
 mod lookup;
+mod mtx;
 mod npy;
+mod npz;
 mod number;
 mod open;
 mod output;
@@ -22,7 +26,11 @@ use std::path::Path;
 
 pub use features::Features;
 pub use jsonl::read_jsonl;
+pub use labels::read_labels;
 pub use lookup::RowLookup;
+pub use mtx::read_mtx;
+pub use npy::read_npy;
+pub use npz::read_npz;
 pub use open::{Lines, open};
 pub use output::{BROKEN_PIPE, Output, write_atomically};
 pub use relations::{NamedRows, NamedTriplet, Pairs, Relations, Triplets};
@@ -31,8 +39,9 @@ pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
 pub use vectors::{VectorFormat, write_vectors};
 
-use crate::{Ids, Real, Result, Rows};
-use format::Format;
+use crate::{Error, Ids, Real, Result, Rows};
+use format::{Format, LineFormat};
+use text::{Documents, Vocabulary};
 
 /// The names of rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,17 +114,43 @@ pub struct Labelled<R> {
 }
 
 /// Reads rows and labels from a file, by its extension: `.svm` (also
-/// `.svmlight`, `.libsvm`), `.csv`, `.tsv`, `.jsonl` (also `.ndjson`), each
-/// also with `.gz` or `.zst`. `-` is svmlight from stdin.
+/// `.svmlight`, `.libsvm`), `.csv`, `.tsv`, `.jsonl` (also `.ndjson`), `.mtx`,
+/// `.npy`, each also with `.gz` or `.zst`, and `.npz`. `-` is svmlight from
+/// stdin.
 pub fn read_labelled<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
     let path = path.as_ref();
     if open::is_dash(path) {
         return read_svmlight(path);
     }
     match Format::of(path)? {
-        Format::Svmlight => read_svmlight(path),
-        Format::Table(delimiter) => read_table(path, delimiter),
-        Format::Jsonl => read_jsonl(path),
-        Format::Ratings => Err(format::unknown(path)),
+        Format::Lines(LineFormat::Svmlight) => read_svmlight(path),
+        Format::Lines(LineFormat::Table(delimiter)) => read_table(path, delimiter),
+        Format::Lines(LineFormat::Jsonl) => read_jsonl(path),
+        Format::MatrixMarket => read_mtx(path),
+        Format::Npy => read_npy(path),
+        Format::Npz => read_npz(path),
+        Format::Lines(LineFormat::Ratings) => Err(format::unknown(path)),
     }
+}
+
+/// Reads rows as [`read_labelled`] does, but JSON lines as documents where a
+/// vocabulary is given that makes rows of them. The path and the fields are
+/// those of `source`.
+pub fn read_with<R: Real>(
+    source: &Documents,
+    vocabulary: Option<&Vocabulary>,
+) -> Result<Labelled<R>> {
+    let path = &source.path;
+    match vocabulary {
+        Some(vocabulary) if is_jsonl(path) => source.read(vocabulary),
+        _ if source.condition.is_some() => {
+            let message = "a condition selects documents: expected .jsonl, and a vocabulary for it";
+            Err(Error::input(message).in_file(path))
+        }
+        _ => read_labelled(path),
+    }
+}
+
+fn is_jsonl(path: &Path) -> bool {
+    matches!(Format::of(path), Ok(Format::Lines(LineFormat::Jsonl)))
 }

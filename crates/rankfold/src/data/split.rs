@@ -87,7 +87,11 @@ pub fn split(
         ));
     }
     let named = format.map_or(data.to_owned(), |f| Path::new("stdin").with_extension(f));
-    let kind = Format::of(&named)?;
+    let Format::Lines(kind) = Format::of(&named)? else {
+        let message = "cannot split: rows are copied line by line, and here they are no lines; \
+            expected .svm, .csv, .tsv, .jsonl or .dat";
+        return Err(Error::input(message).in_file(data));
+    };
     let source = Replay::new(data)?;
     let rows = || source.lines().and_then(|lines| Source::new(lines, kind));
     let is_test = choose(rows()?, part)?;

@@ -182,7 +182,7 @@ impl<'a> TensorFile<'a> {
         let (columns, values) = self.matrix(name)?;
         if columns != k {
             return Err(self.error(format!(
-                "the tensor `{name}` has {columns} columns, expected {k}"
+                "the tensor `{name}` has {columns} columns, expected {k} columns"
             )));
         }
         Ok(values)

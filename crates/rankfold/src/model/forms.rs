@@ -98,12 +98,12 @@ pub(crate) fn read<R: Real>(
     let has = |name: &str| file.has(&format!("{prefix}{name}"));
     let square = |name: &str| file.square(&format!("{prefix}{name}"), rank);
     let tall = |side: &str| {
+        let rows = file.rows::<R>(&format!("{prefix}{side}"), rank)?;
         let (gram, inverse) = (format!("{side}.gram"), format!("{side}.gram_inverse"));
         let tracked = match has(&gram) {
             true => Some((square(&gram)?, square(&inverse)?)),
             false => None,
         };
-        let rows = file.rows::<R>(&format!("{prefix}{side}"), rank)?;
         Tall::from_parts(&rows, rank, tracked)
     };
     let upkeep = || upkeep.ok_or_else(|| file.error("the counters of the form are missing"));

@@ -9,7 +9,8 @@ mod projection;
 pub use preprocess::{Preprocess, Steps};
 pub use projection::{Embedding, Projection};
 
-use crate::data::Features;
+use crate::data::text::{Documents, Vocabulary};
+use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Upkeep};
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
@@ -19,6 +20,9 @@ use std::path::Path;
 
 /// The version of the file format that this code writes.
 pub const FORMAT: u32 = 1;
+
+/// The tensor that holds a vocabulary, as the text of its file.
+const VOCABULARY: &str = "vocabulary";
 
 /// How the similarity of two rows is read off the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,6 +242,19 @@ impl Model {
         }
     }
 
+    /// The vocabulary that makes rows of texts, where the model was trained
+    /// with one.
+    pub fn vocabulary(&self) -> Option<&Vocabulary> {
+        self.features.vocabulary()
+    }
+
+    /// Reads rows for this model: JSON lines are documents where it has a
+    /// vocabulary, all else is read as [`read_labelled`](crate::data::read_labelled)
+    /// does.
+    pub fn read<R: Real>(&self, source: &Documents) -> Result<Labelled<R>> {
+        read_with(source, self.vocabulary())
+    }
+
     /// Makes rows ready: puts their columns in the model's order and applies
     /// the preprocessing that the model learned.
     pub fn prepare<R: Real>(&self, rows: Rows<R>, features: &Features) -> Result<Prepared<R>> {
@@ -311,6 +328,15 @@ impl Model {
         };
         let features = match header.features.as_str() {
             "numbered" => Features::Numbered,
+            "terms" => {
+                let parsed = Vocabulary::parse(&file.u8s(VOCABULARY)?);
+                let vocabulary = parsed.map_err(|message| file.error(message))?;
+                if vocabulary.len() != columns {
+                    let terms = vocabulary.len();
+                    return Err(file.error(format!("{terms} terms for {columns} features")));
+                }
+                Features::Terms(vocabulary)
+            }
             "named" => Features::Named(named(file)?),
             "columns" => Features::Columns(named(file)?),
             other => return Err(file.error(format!("unknown kind of features `{other}`"))),
@@ -360,15 +386,16 @@ pub(crate) fn save_parts<R: Real>(
         return Err(Error::failure(message).in_file(path));
     }
     let mut tensors = forms::tensors(form, "");
-    let kind = match features {
-        Features::Numbered => "numbered",
-        Features::Named(_) => "named",
-        Features::Columns(_) => "columns",
-    };
     if let Features::Named(ids) | Features::Columns(ids) = features {
         let (bytes, offsets) = ids.to_parts();
         tensors.push(("ids.left.bytes".into(), Tensor::u8s(bytes)));
         tensors.push(("ids.left.offsets".into(), Tensor::u64s(offsets)));
+    }
+    if let Some(vocabulary) = features.vocabulary() {
+        let mut text = Vec::new();
+        let written = vocabulary.write(&mut text);
+        written.map_err(|e| Error::failure(format!("cannot describe the vocabulary: {e}")))?;
+        tensors.push((VOCABULARY.into(), Tensor::u8s(text)));
     }
     let vectors = [
         ("fill", &preprocess.fill),
@@ -387,7 +414,7 @@ pub(crate) fn save_parts<R: Real>(
         form: form.name().into(),
         rank: form.rank(),
         precision: R::NAME.into(),
-        features: kind.into(),
+        features: features.kind().into(),
         preprocess: preprocess.steps,
         upkeep: forms::upkeep(form),
     };

@@ -2,6 +2,7 @@
 
 use super::average::{Average, AverageState};
 use super::similarity::Similarity;
+use crate::data::Features;
 use crate::form::{Form, Upkeep};
 use crate::model::file::{Tensor, TensorFile, Tensors};
 use crate::model::{Counters, Model, Precise, forms};
@@ -150,6 +151,7 @@ impl Checkpoint {
         &self,
         options: &Similarity,
         fingerprint: u64,
+        features: &Features,
         columns: usize,
     ) -> Result<()> {
         let old = &self.state.options;
@@ -180,6 +182,13 @@ impl Checkpoint {
                 self.model.precision(),
                 R::NAME
             )));
+        }
+        if features.vocabulary() != self.model.vocabulary() {
+            let message = match self.model.vocabulary() {
+                Some(_) => "the checkpoint was made with another vocabulary",
+                None => "the checkpoint was made without a vocabulary",
+            };
+            return Err(Error::input(message));
         }
         if fingerprint != self.state.fingerprint || columns != self.model.columns() {
             return Err(Error::input("the checkpoint was made with other data"));

@@ -1,9 +1,9 @@
 //! A similarity model on held-out data, with plain cosine beside it.
 
 use super::similarity::{classes, evaluate, metrics};
-use crate::data::{Labelled, read_labelled};
+use crate::data::Labelled;
+use crate::data::text::Documents;
 use crate::eval::{self, Cosine};
-use crate::form::Form;
 use crate::model::{Metrics, Precise};
 use crate::{Error, Model, Real, Result, Score};
 use std::path::Path;
@@ -41,18 +41,16 @@ impl Evaluate<'_> {
     pub fn file(&self, model: &Model, path: impl AsRef<Path>) -> Result<Option<Evaluation>> {
         let path = path.as_ref();
         match &model.form {
-            Precise::F32(form) => self.form(model, form, read_labelled(path)?),
-            Precise::F64(form) => self.form(model, form, read_labelled(path)?),
+            Precise::F32(_) => self.rows::<f32>(model, model.read(&Documents::new(path))?),
+            Precise::F64(_) => self.rows::<f64>(model, model.read(&Documents::new(path))?),
         }
         .map_err(|e| e.in_file(path))
     }
 
-    fn form<R: Real>(
-        &self,
-        model: &Model,
-        form: &Form<R>,
-        data: Labelled<R>,
-    ) -> Result<Option<Evaluation>> {
+    /// Evaluates the model on rows in its precision. `None` when `progress`
+    /// said to stop.
+    pub fn rows<R: Real>(&self, model: &Model, data: Labelled<R>) -> Result<Option<Evaluation>> {
+        let form = model.form.as_precision::<R>()?;
         if model.card.task != "similarity" {
             return Err(Error::input(format!(
                 "cannot evaluate a model for {}",

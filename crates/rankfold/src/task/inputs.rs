@@ -75,7 +75,7 @@ impl<'a, R: Real> Inputs<'a, R> {
         };
         let (members, held_out) = hold_out(data.rows.len(), options.valid_fraction, options.seed)?;
         // Only named columns can have missing cells, in this file or in a later one.
-        let fill = data.features != Features::Numbered;
+        let fill = matches!(data.features, Features::Named(_) | Features::Columns(_));
         let preprocess = Preprocess::fit(options.preprocess, fill, &data.rows, &members);
         let rows = if preprocess.passes(&data.rows) {
             Cow::Borrowed(&data.rows)

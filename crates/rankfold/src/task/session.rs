@@ -112,7 +112,8 @@ impl<'a, R: Real> Session<'a, R> {
     ) -> Result<Self> {
         options.check()?;
         let mut inputs = Inputs::new(options, data, listed, valid)?;
-        checkpoint.check::<R>(options, inputs.fingerprint, inputs.rows.columns())?;
+        let (print, columns) = (inputs.fingerprint, inputs.rows.columns());
+        checkpoint.check::<R>(options, print, inputs.features, columns)?;
         let Checkpoint {
             model,
             state,

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use super::fit::{FitOptions, Fitter};
 use super::vocabulary::Vocabulary;
 use crate::data::fields::json_fields;
+use crate::data::number::label_name;
 use crate::data::open::{Lines, Replay};
 use crate::data::output::Output;
 use crate::data::split::Condition;
 use crate::data::svmlight::write_svmlight_row;
-use crate::{Error, Result};
+use crate::data::{Features, Labelled, Labels, RowIds};
+use crate::{Error, Real, Result, Rows};
 
 /// Which file holds the documents, and what its fields mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,18 +53,55 @@ impl Documents {
         }
     }
 
+    /// Reads documents as rows over a vocabulary, with the same numbers as
+    /// [`vectorize_file`] writes. Labels stay as they are. Documents are named by
+    /// their field `id`, unless another is named; those without it by their
+    /// position.
+    pub fn read<R: Real>(&self, vocabulary: &Vocabulary) -> Result<Labelled<R>> {
+        let mut rows = Rows::new();
+        rows.widen(vocabulary.len());
+        let (mut labels, mut names) = (Labels::default(), Vec::<String>::new());
+        self.for_each(Lines::open(&self.path)?, Some("id"), |text, label, id| {
+            // Numbers have one spelling, as in a file of rows.
+            let plain = label.filter(|_| vocabulary.classes().is_none());
+            let name = plain.and_then(|label| label_name(label.as_bytes()));
+            labels.push(name.as_deref().or(label));
+            if let Some(id) = id {
+                names.extend((names.len()..rows.len()).map(|i| i.to_string()));
+                names.push(id.to_owned());
+            }
+            rows.push(vocabulary.row(text).as_row());
+            Ok(())
+        })?;
+        rows.shrink();
+        let ids = if names.is_empty() {
+            RowIds::Positions
+        } else {
+            names.extend((names.len()..rows.len()).map(|i| i.to_string()));
+            RowIds::Named(names)
+        };
+        Ok(Labelled {
+            rows,
+            labels,
+            ids,
+            features: Features::Numbered,
+        })
+    }
+
     /// Calls `each` with text, label and id of every document that fits the
-    /// condition; gives the number of those that do not.
+    /// condition; gives the number of those that do not. Where no field is named
+    /// for ids, those in `usual_id` are taken, and may be absent.
     fn for_each(
         &self,
         mut lines: Lines,
+        usual_id: Option<&str>,
         mut each: impl FnMut(&str, Option<&str>, Option<&str>) -> std::result::Result<(), Problem>,
     ) -> Result<u64> {
         let condition = self.condition.as_ref();
         let names = [
             Some(self.text.as_str()),
             Some(self.label.as_str()),
-            self.id.as_deref(),
+            self.id.as_deref().or(usual_id),
             condition.map(|c| c.field.as_str()),
         ];
         let (mut seen, mut skipped) = (0u64, 0);
@@ -126,7 +165,7 @@ pub fn fit_file(
     let source = Replay::new(&documents.path)?;
     let mut fitter = Fitter::new(options);
     let mut read = 0;
-    documents.for_each(source.lines()?, |text, label, _| {
+    documents.for_each(source.lines()?, None, |text, label, _| {
         fitter.add(text, label);
         read += 1;
         progress(read);
@@ -175,7 +214,7 @@ fn write_rows(
         ..Default::default()
     };
     let mut line = Vec::new();
-    summary.skipped = documents.for_each(lines, |text, label, id| {
+    summary.skipped = documents.for_each(lines, None, |text, label, id| {
         let label = label.map(|label| vocabulary.label_number(label));
         let label = label.transpose().map_err(Problem::Line)?;
         let row = vocabulary.vectorize::<f32>(text);
@@ -194,6 +233,46 @@ fn write_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_are_read_as_they_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let text = r#"{"text":"apple pie","label":"b","s":"x"}
+{"text":"apple apple tree pie","label":"a","id":"two","s":"x"}
+{"text":"","s":"x"}
+{"text":"tree","s":"y"}
+"#;
+        std::fs::write(at("d.jsonl"), text).unwrap();
+        let mut documents = Documents::new(at("d.jsonl"));
+        let options = FitOptions {
+            min_df: 1,
+            ..FitOptions::default()
+        };
+        let (v, out) = (at("v.json"), at("o.svm"));
+        fit_file(&documents, options, &v, &out, &mut |_| ()).unwrap();
+        let vocabulary = Vocabulary::load(&v).unwrap();
+        let data = documents.read::<f64>(&vocabulary).unwrap();
+        let written = crate::data::read_svmlight::<f64>(&out).unwrap();
+        assert_eq!(data.rows, written.rows);
+        assert_eq!(data.labels.names.iter().collect::<Vec<_>>(), ["b", "a"]);
+        let labels = |data: &Labelled<f64>| -> Vec<Vec<u32>> {
+            (0..4).map(|i| data.labels.of(i).to_vec()).collect()
+        };
+        assert_eq!(labels(&data), labels(&written));
+        let names = ["0", "two", "2", "3"].map(String::from);
+        assert_eq!(data.ids, RowIds::Named(names.into()));
+
+        documents.condition = Some("s=y".parse().unwrap());
+        let data = documents.read::<f32>(&vocabulary).unwrap();
+        assert_eq!((data.rows.len(), data.ids), (1, RowIds::Positions));
+        documents.id = Some("id".into());
+        let error = documents.read::<f32>(&vocabulary).unwrap_err();
+        assert_eq!(
+            (error.message.as_str(), error.line),
+            ("expected a field `id`", Some(4))
+        );
+    }
 
     #[test]
     fn a_file_is_fitted_and_another_one_follows() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fit::{FitOptions, Fitter};
 use super::strip::{Strip, strip};
 use super::tokens::for_each_token;
-use crate::data::number::label_name;
+use crate::data::number::{label_name, number};
 use crate::data::open::open;
 use crate::{Error, Ids, Real, Result, SparseVec};
 
@@ -155,6 +155,17 @@ impl Vocabulary {
         row
     }
 
+    /// The same row with the numbers that a file of rows would hold, which has
+    /// `f32` in decimal: both ways to a model give the same bytes.
+    pub fn row<R: Real>(&self, text: &str) -> SparseVec<R> {
+        let mut out = SparseVec::new();
+        for (term, weight) in self.vectorize::<f32>(text).as_row().iter() {
+            let value = number(weight.to_string().as_bytes());
+            out.push(term, value.unwrap_or(R::from_f64(weight.into())));
+        }
+        out
+    }
+
     /// Writes the file's text.
     pub fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         let texts = |ids: &Ids| ids.iter().map(str::to_owned).collect::<Vec<_>>();
@@ -278,6 +289,23 @@ mod tests {
                 .as_row()
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn rows_have_the_numbers_of_a_file() {
+        let vocabulary = vocabulary(TermFrequency::Raw);
+        let text = "apple banana banana cherry";
+        let single: SparseVec<f32> = vocabulary.vectorize(text);
+        assert_eq!(vocabulary.row::<f32>(text), single);
+        for (wide, value) in vocabulary
+            .row::<f64>(text)
+            .as_row()
+            .values
+            .iter()
+            .zip(single.as_row().values)
+        {
+            assert_eq!(wide.to_string(), value.to_string());
+        }
     }
 
     #[test]

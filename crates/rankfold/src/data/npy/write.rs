@@ -1,5 +1,4 @@
-//! Dense rows as NumPy's `.npy`, version 1.0: a short text that describes the
-//! array, then its numbers, little-endian and row by row.
+//! Writes dense rows as an array of version 1.0: little-endian, row by row.
 
 use std::io::{self, Write};
 
@@ -32,7 +31,7 @@ fn header<R: Real>(rows: usize, columns: usize) -> Vec<u8> {
 }
 
 /// Writes rows of `columns` values each.
-pub(super) fn write<R: Real>(out: &mut dyn Write, values: &[R], columns: usize) -> io::Result<()> {
+pub fn write<R: Real>(out: &mut dyn Write, values: &[R], columns: usize) -> io::Result<()> {
     out.write_all(&header::<R>(values.len() / columns, columns))?;
     let mut bytes = Vec::with_capacity(CHUNK * size_of::<R>());
     for chunk in values.chunks(CHUNK) {

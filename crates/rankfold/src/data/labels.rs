@@ -1,0 +1,107 @@
+//! Labels that come in a file of their own, for rows whose format has none.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::format::extension;
+use super::npy::{Array, open_file};
+use super::open::Lines;
+use super::{Features, Labelled, Labels, RowIds};
+use crate::{Error, Real, Result, Rows, memory};
+
+/// Reads labels, one for each row of another file: an `.npy` array of numbers
+/// or texts, or any other file as text, a label a line. An empty text is no
+/// label.
+pub fn read_labels(path: impl AsRef<Path>) -> Result<Labels> {
+    let path = path.as_ref();
+    if extension(path).0 == "npy" {
+        let mut array = open_file(path)?;
+        let out = labels_of(&mut array)?;
+        array.finish()?;
+        return Ok(out);
+    }
+    let mut lines = Lines::open(path)?;
+    let mut out = Labels::default();
+    while let Some(line) = lines.next_line()? {
+        let Ok(label) = std::str::from_utf8(line.trim_ascii()) else {
+            return Err(lines.error("expected UTF-8 text"));
+        };
+        out.push(Some(label).filter(|label| !label.is_empty()));
+    }
+    Ok(out)
+}
+
+/// The items of an array as labels.
+pub(super) fn labels_of(array: &mut Array<'_, impl Read>) -> Result<Labels> {
+    let count = array.vector("labels")?;
+    memory::require(u128::from(count) * 16, &format!("{count} labels"))?;
+    let mut out = Labels::default();
+    for _ in 0..count {
+        let label = array.next_name()?;
+        out.push(Some(label.as_str()).filter(|label| !label.is_empty()));
+    }
+    Ok(out)
+}
+
+impl<R: Real> Labelled<R> {
+    /// Rows that bring no labels.
+    pub fn unlabelled(rows: Rows<R>, ids: RowIds, features: Features) -> Self {
+        let mut labels = Labels::default();
+        (0..rows.len()).for_each(|_| labels.push([]));
+        Labelled {
+            rows,
+            labels,
+            ids,
+            features,
+        }
+    }
+
+    /// The same rows with these labels instead of their own; there must be as
+    /// many as rows.
+    pub fn with_labels(self, labels: Labels) -> Result<Self> {
+        let (rows, found) = (self.rows.len(), labels.len());
+        if found != rows {
+            return Err(Error::input(format!(
+                "expected {rows} labels, one a row, found {found}"
+            )));
+        }
+        Ok(Labelled { labels, ..self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::npy::fixture::{array, texts};
+    use super::*;
+
+    #[test]
+    fn labels_from_text_and_from_arrays() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            crate::data::write_atomically(&path, |out| out.write_all(bytes)).unwrap();
+            read_labels(&path)
+        };
+        let text = read("l.txt.gz", b"b c\r\n\na\nb c").unwrap();
+        let of: Vec<&[u32]> = (0..text.len()).map(|i| text.of(i)).collect();
+        assert_eq!(of, [&[0][..], &[], &[1], &[0]]);
+        assert_eq!(text.names.iter().collect::<Vec<_>>(), ["b c", "a"]);
+        let items = texts(&["b c", "", "a", "b c"], 3);
+        let same = read("l.npy", &array("<U3", false, "(4,)", &items)).unwrap();
+        assert_eq!(same, text);
+        let numbers = read("l.npy.zst", &array("|i1", false, "(2,)", &[0xff, 3])).unwrap();
+        assert_eq!(numbers.names.iter().collect::<Vec<_>>(), ["-1", "3"]);
+        let error = read("l.txt", b"a\n\xff\n").unwrap_err();
+        assert_eq!(
+            (error.message.as_str(), error.line),
+            ("expected UTF-8 text", Some(2))
+        );
+        let error = read("l.npy", &array("|i1", false, "(1, 1)", &[3])).unwrap_err();
+        let want = "expected labels, one after the other, found an array of shape [1, 1]";
+        assert_eq!(error.message, want);
+
+        let data = Labelled::unlabelled(Rows::<f32>::new(), RowIds::Positions, Features::Numbered);
+        let error = data.with_labels(text).unwrap_err();
+        assert_eq!(error.message, "expected 0 labels, one a row, found 4");
+    }
+}
