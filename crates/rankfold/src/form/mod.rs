@@ -7,6 +7,7 @@
 //! step is still exactly the dense one.
 
 mod factored;
+mod newcomer;
 mod product;
 mod psd;
 mod signs;
@@ -14,6 +15,7 @@ mod tall;
 mod upkeep;
 
 pub use factored::Factored;
+pub(crate) use newcomer::Newcomer;
 pub use psd::Psd;
 pub use tall::Tall;
 pub(crate) use upkeep::{Health, Upkeep};

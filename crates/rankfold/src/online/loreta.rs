@@ -9,7 +9,7 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
 use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
-use crate::form::{Factored, Health, Tall};
+use crate::form::{Factored, Health, Newcomer, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result};
 
@@ -67,6 +67,10 @@ impl<R: Real> Loreta<R> {
     /// The form, given up by the learner.
     pub fn into_form(self) -> Factored<R> {
         self.form
+    }
+
+    pub(super) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
+        self.form.seed(newcomer)
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::loreta::{RANK_LOSS, row_fits, set_row};
 use super::{Attempt, Learned, Learner, RankOne, Retract, Step, descend};
-use crate::form::{Psd, Tall};
+use crate::form::{Newcomer, Psd, Tall};
 use crate::kernel::{dot, padded};
 use crate::linalg::solve_tiny;
 use crate::{Loss, Real, Result};
@@ -112,6 +112,10 @@ impl<R: Real> LoretaPsd<R> {
     /// The form, given up by the learner.
     pub fn into_form(self) -> Psd<R> {
         self.form
+    }
+
+    pub(super) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
+        self.form.seed(newcomer)
     }
 }
 

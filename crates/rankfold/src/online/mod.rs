@@ -11,7 +11,7 @@ mod loreta_psd;
 pub use loreta::Loreta;
 pub use loreta_psd::LoretaPsd;
 
-use crate::form::{Form, FormRef};
+use crate::form::{Form, FormRef, Newcomer};
 use crate::{Loss, Real, Result, SparseRow};
 
 /// An example that asks for the score leftᵀ W right.
@@ -177,6 +177,15 @@ impl<R: Real> AnyLearner<R> {
         match self {
             AnyLearner::Loreta(learner) => Form::Factored(learner.into_form()),
             AnyLearner::LoretaPsd(learner) => Form::Psd(learner.into_form()),
+        }
+    }
+
+    /// Gives an example of new features a start where it could move nothing
+    /// without one; says whether.
+    pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
+        match self {
+            AnyLearner::Loreta(learner) => learner.seed(newcomer),
+            AnyLearner::LoretaPsd(learner) => learner.seed(newcomer),
         }
     }
 }

@@ -5,11 +5,13 @@ mod checkpoint;
 mod evaluation;
 mod informative;
 mod inputs;
+mod online;
 mod session;
 mod similarity;
 mod step_size;
 
 pub use checkpoint::Checkpoint;
 pub use evaluation::{Evaluate, Evaluation};
+pub use online::Online;
 pub use session::{CurvePoint, Event, Session, Stopped};
 pub use similarity::{Init, Similarity, SimilarityLearner, evaluate};

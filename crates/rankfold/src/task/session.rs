@@ -12,7 +12,7 @@ use crate::form::Form;
 use crate::model::{
     Card, Counters, FORMAT, HistoryPoint, Metrics, Model, Precise, forms, save_parts,
 };
-use crate::online::{AnyLearner, Learner, Outcome, Step};
+use crate::online::{AnyLearner, Learned, Learner, Outcome, Step};
 use crate::random::{Random, splitmix64};
 use crate::sample::{LabelTriplets, Triplet, Triplets};
 use crate::{Error, Loss, Real, Result, SparseVec};
@@ -51,6 +51,22 @@ pub enum Event {
     Finished(Stopped),
 }
 
+/// Counts an example. Counters may come from a file, which is not trusted: they
+/// stop at the largest value.
+pub(super) fn count(counters: &mut Counters, learned: &Learned) {
+    let one_more = |counter: &mut u64| *counter = counter.saturating_add(1);
+    one_more(&mut counters.steps);
+    match learned.outcome {
+        Outcome::Moved => one_more(&mut counters.updates),
+        Outcome::Refused => one_more(&mut counters.refused),
+        Outcome::Idle => {}
+    }
+    let sum = counters.total_loss + learned.loss;
+    if sum.is_finite() {
+        counters.total_loss = sum;
+    }
+}
+
 /// A training run of [`Similarity`].
 #[derive(Debug)]
 pub struct Session<'a, R: Real> {
@@ -64,8 +80,11 @@ pub struct Session<'a, R: Real> {
     difference: SparseVec<R>,
     learner: AnyLearner<R>,
     counters: Counters,
+    /// Points with validation metrics.
     history: Vec<CurvePoint>,
     window: Window,
+    /// The step of the last point of the curve.
+    measured: u64,
     best: Option<Best<R>>,
     without_gain: u32,
     finished: Option<Stopped>,
@@ -115,6 +134,7 @@ impl<'a, R: Real> Session<'a, R> {
         session.counters = model.card.counters;
         session.history = model.card.history;
         session.window = state.window;
+        session.measured = state.measured;
         session.without_gain = state.without_gain;
         if let (Some(kept), Some(form)) = (state.best, best) {
             session.best = Some(Best {
@@ -143,6 +163,7 @@ impl<'a, R: Real> Session<'a, R> {
             counters: Counters::default(),
             history: Vec::new(),
             window: Window::default(),
+            measured: 0,
             best: None,
             without_gain: 0,
             finished: None,
@@ -218,7 +239,7 @@ impl<'a, R: Real> Session<'a, R> {
         self.window.loss / self.window.steps.max(1) as f64
     }
 
-    /// The learning curve so far.
+    /// The points of the learning curve so far that have validation metrics.
     pub fn history(&self) -> &[CurvePoint] {
         &self.history
     }
@@ -292,12 +313,7 @@ impl<'a, R: Real> Session<'a, R> {
         let triplet = self.inputs.triplets.draw();
         let example = make_example(&self.inputs.rows, &mut self.difference, triplet);
         let learned = self.learner.learn(example, 1.0, Loss::Hinge, self.step);
-        self.counters.steps += 1;
-        match learned.outcome {
-            Outcome::Moved => self.counters.updates += 1,
-            Outcome::Refused => self.counters.refused += 1,
-            Outcome::Idle => {}
-        }
+        count(&mut self.counters, &learned);
         if learned.loss.is_finite() {
             self.window.loss += learned.loss;
             self.window.steps += 1;
@@ -308,7 +324,7 @@ impl<'a, R: Real> Session<'a, R> {
     fn is_due(&self) -> bool {
         let steps = self.counters.steps;
         let reached = steps > 0 && (steps.is_multiple_of(self.every) || steps == self.total);
-        reached && self.history.last().is_none_or(|p| p.counters.steps < steps)
+        reached && self.measured < steps
     }
 
     fn measure(&mut self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Option<CurvePoint>> {
@@ -350,7 +366,12 @@ impl<'a, R: Real> Session<'a, R> {
             }
         }
         self.window = Window::default();
-        self.history.push(point.clone());
+        self.measured = self.counters.steps;
+        // The curve without metrics says how often someone looked, not what was
+        // learned; the sum of all losses is in the counters.
+        if !point.metrics.is_empty() {
+            self.history.push(point.clone());
+        }
         Ok(Some(point))
     }
 
@@ -386,6 +407,7 @@ impl<'a, R: Real> Session<'a, R> {
             fingerprint: self.inputs.fingerprint,
             position: self.inputs.triplets.position(),
             window: self.window,
+            measured: self.measured,
             without_gain: self.without_gain,
             seconds,
             best: self.best.as_ref().map(|best| BestState {

@@ -9,3 +9,4 @@ mod models;
 mod oracle;
 mod projection;
 mod retrieval;
+mod update;
