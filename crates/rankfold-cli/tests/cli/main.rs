@@ -6,5 +6,6 @@ mod split;
 #[path = "../support/mod.rs"]
 mod support;
 mod train;
+mod update;
 mod usage;
 mod vectorize;
