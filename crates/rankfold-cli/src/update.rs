@@ -76,6 +76,10 @@ impl Update {
         if self.save_every.is_some() && self.output == Path::new("-") {
             return Err(Error::input("--save-every needs a file, not `-o -`"));
         }
+        let dash = Path::new("-");
+        if self.stream == dash && self.rows.as_deref() == Some(dash) {
+            return Err(Error::input("--rows and the stream cannot both be stdin"));
+        }
         // The model itself may be replaced: it is read before it is written.
         paths::check(
             &[Some(&self.output)],

@@ -368,6 +368,9 @@ fn what_cannot_be_updated_is_refused_and_nothing_written() {
     place
         .run(&["update", "m", "-o", "out", "--step-size", "0"])
         .refused("the step size must be above 0, found 0");
+    place
+        .run(&["update", "m", "-o", "out", "--rows", "-"])
+        .refused("--rows and the stream cannot both be stdin");
     place.write("rows.csv", "id,red\na,1\n");
     place
         .run(&["update", "m", "-o", "out", "--rows", "rows.csv"])

@@ -172,7 +172,8 @@ impl<R: Real> Online<R> {
         self.preprocess.reserve(columns)?;
         self.learner.grow(columns, columns)?;
         self.preprocess.grow(columns, self.largest_weight);
-        self.card.counters.new_features += (columns - before) as u64;
+        let new = &mut self.card.counters.new_features;
+        *new = new.saturating_add((columns - before) as u64);
         Ok(())
     }
 
