@@ -214,8 +214,10 @@ impl Update {
             "{interrupted}{} of rank {rank}: {} steps, {} updates, {} refused, {} new features, {} seeded",
             card.learner, done.steps, done.updates, done.refused, done.new_features, done.seeded
         );
-        if let Some(loss) = loss {
-            text += &format!(", mean loss {loss:.4}");
+        match loss {
+            Some(loss) if loss < 1e4 => text += &format!(", mean loss {loss:.4}"),
+            Some(loss) => text += &format!(", mean loss {loss:.3e}"),
+            None => {}
         }
         text += &format!(", {seconds:.1} s\n{path}");
         if self.output == Path::new("-") {

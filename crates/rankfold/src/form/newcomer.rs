@@ -9,7 +9,7 @@ use super::Tall;
 use crate::{Real, SparseRow};
 
 /// The norm of a row that is given a start, as a share of that of a usual row:
-/// scores stay as they are to two digits, and steps double it soon.
+/// small beside what was learned, large beside rounding.
 const SEED: f64 = 1e-2;
 
 /// An example whose features are all new.
@@ -27,9 +27,9 @@ pub(crate) struct Newcomer<'a, R> {
 impl<R: Real> Tall<R> {
     /// Whether Ãᵀx is zero because all rows that x weighs are.
     fn is_zero_on(&self, x: SparseRow<'_, R>) -> bool {
-        let weighed = self.known(x).iter().filter(|e| e.1 != R::default());
+        let mut weighed = self.known(x).iter().filter(|e| e.1 != R::default());
         let zero = |i: u32| self.row(i as usize).iter().all(|&r| r == R::default());
-        weighed.into_iter().all(|(i, _)| zero(i))
+        weighed.all(|(i, _)| zero(i))
     }
 
     /// Gives the rows of the left side small normal entries, when no row that
