@@ -136,6 +136,85 @@ fn two_sittings_give_the_bytes_of_one() {
     }
 }
 
+/// The second half brings features that the first one lacks: the model scores
+/// as the one that knew them all along. Rows have no labels, so W starts on the
+/// most frequent features, which all rows share.
+#[test]
+fn features_that_come_late_are_as_good_as_known_ones() {
+    let place = Place::new();
+    let row = |i: usize| {
+        // Every row has two of features 1 to 4; late rows have some from 21 to 40.
+        let (a, b) = (1 + i % 4, 1 + (i + 1 + i / 4 % 3) % 4);
+        let from = if i < 100 { 5 } else { 21 };
+        let (c, d) = (from + i * 7 % 16, from + (i * 5 + 1) % 16);
+        let mut features = vec![a, b, c, d];
+        features.sort_unstable();
+        features.dedup();
+        let value = |f: &usize| format!(" {f}:{}", 1.0 + ((i * 31 + f * 17) % 10) as f64 / 8.0);
+        features.iter().map(value).collect::<String>() + "\n"
+    };
+    let early: String = (0..100).map(row).collect();
+    let all: String = (0..200).map(row).collect();
+    place.write("early.svm", early);
+    place.write("all.svm", &all);
+    let list = |rows: usize, from: usize| -> Vec<[usize; 3]> {
+        let of = |i: usize| [i, i * 3 + 1, i * 7 + 5].map(|row| from + row % rows);
+        (0..400).map(of).collect()
+    };
+    let (first, second) = (list(100, 0), list(100, 100));
+    for learner in ["loreta-psd", "loreta"] {
+        let train = |data: &str, output: &str, list: &[[usize; 3]]| {
+            place.write("t.txt", as_text(list));
+            let run = [
+                "train",
+                "similarity",
+                data,
+                "-o",
+                output,
+                "--triplets",
+                "t.txt",
+                "--rank",
+                "4",
+                "--step-size",
+                "0.3",
+                "--precision",
+                "f64",
+                "--learner",
+                learner,
+                "--quiet",
+            ];
+            good(&place.run(&run));
+        };
+        train("all.svm", "whole", &[&first[..], &second].concat());
+        train("early.svm", "half", &first);
+        for (output, stream) in [
+            ("by_id", as_ids(&second)),
+            ("by_value", as_values(&second, &all)),
+        ] {
+            let run = [
+                "update", "half", "-o", output, "--rows", "all.svm", "--json",
+            ];
+            let got = place.run_with(&run, &stream).json();
+            assert!(got["new_features"].as_u64().is_some_and(|n| n >= 15));
+            assert!(got["updates"].as_u64().is_some_and(|n| n > 50));
+            let pairs: String = (0..200)
+                .map(|i| format!("{i} {}\n", i * 13 % 200))
+                .collect();
+            let scores = |model: &str| -> Vec<f64> {
+                let run = ["predict", model, "-", "--rows", "all.svm", "--score", "dot"];
+                let said = place.run_with(&run, &pairs);
+                good(&said);
+                said.stdout.lines().map(|s| s.parse().unwrap()).collect()
+            };
+            let (want, got) = (scores("whole"), scores(output));
+            let largest = want.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+            for (want, got) in want.iter().zip(&got) {
+                assert!((want - got).abs() < 1e-9 * largest, "{want} {got}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_result_is_told_to_people_and_scripts() {
     let place = place_with_model();
