@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rankfold::Result;
 
 use crate::output::Output;
-use crate::{demo, eval, info, neighbors, predict, split, train, transform, vectorize};
+use crate::{demo, eval, info, neighbors, predict, split, train, transform, update, vectorize};
 
 /// Learns low-rank similarities online, from labels or triplets, at a cost that
 /// does not depend on the number of features.
@@ -29,6 +29,7 @@ pub enum Command {
     Vectorize(vectorize::Vectorize),
     Split(split::Split),
     Train(train::Train),
+    Update(update::Update),
     Eval(eval::Eval),
     Predict(predict::Predict),
     Neighbors(neighbors::Neighbors),
@@ -58,6 +59,7 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Vectorize(vectorize) => vectorize.run(output),
         Command::Split(split) => split.run(output),
         Command::Train(train) => train.run(output),
+        Command::Update(update) => update.run(output),
         Command::Eval(eval) => eval.run(output),
         Command::Predict(predict) => predict.run(output),
         Command::Neighbors(neighbors) => neighbors.run(output),

@@ -49,6 +49,9 @@ impl Info {
             "steps": card.counters.steps,
             "updates": card.counters.updates,
             "refused": card.counters.refused,
+            "new_features": card.counters.new_features,
+            "seeded": card.counters.seeded,
+            "mean_loss": card.counters.mean_loss(),
             "refreshes": refreshes,
             "history": card.history,
         });

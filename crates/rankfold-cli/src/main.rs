@@ -10,11 +10,13 @@ mod interrupt;
 mod neighbors;
 mod output;
 mod paths;
+mod patient;
 mod predict;
 mod rows;
 mod split;
 mod train;
 mod transform;
+mod update;
 mod vectorize;
 
 use std::process::ExitCode;

@@ -72,6 +72,16 @@ impl Output {
         bar
     }
 
+    /// A spinner with a counter and its rate; only on a terminal.
+    pub fn counter(&self, what: &'static str) -> ProgressBar {
+        let bar = self.progress(what);
+        let template = "{spinner} {human_pos} {msg}, {per_sec}, {elapsed}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar
+    }
+
     /// A line for people that is no result.
     pub fn note(&self, line: &str) {
         if !self.quiet && !self.json {

@@ -27,20 +27,29 @@ impl<R: Real> Aligned<R> {
         }
     }
 
+    /// How many numbers it can grow to in place.
+    pub fn room(&self) -> usize {
+        self.lines.capacity() * (LINE / size_of::<R>())
+    }
+
+    /// Makes room for `len` numbers, and no more: memory is counted by the
+    /// caller. False when there is none.
+    #[must_use]
+    pub fn reserve(&mut self, len: usize) -> bool {
+        let lines = (len * size_of::<R>()).div_ceil(LINE);
+        let more = lines.saturating_sub(self.lines.len());
+        self.lines.try_reserve_exact(more).is_ok()
+    }
+
     /// Grows with zeros to `len` numbers; never shrinks. False, and as it was,
     /// when there is no memory for it.
     #[must_use]
     pub fn grow(&mut self, len: usize) -> bool {
         let len = self.len.max(len);
-        let lines = (len * size_of::<R>()).div_ceil(LINE);
-        // No doubling: growth is announced, and memory is counted.
-        if self
-            .lines
-            .try_reserve_exact(lines - self.lines.len())
-            .is_err()
-        {
+        if !self.reserve(len) {
             return false;
         }
+        let lines = (len * size_of::<R>()).div_ceil(LINE);
         self.lines.resize(lines, Line([0; LINE]));
         self.len = len;
         true
@@ -83,8 +92,11 @@ mod tests {
             assert!(buffer.len() >= len && buffer[len - 1] == 0.0);
         }
         buffer[99] = 7.0;
-        assert!(buffer.grow(1000));
-        assert_eq!((buffer.len(), buffer[99], buffer[999]), (1000, 7.0, 0.0));
+        assert!(buffer.reserve(1000));
+        let (room, start) = (buffer.room(), buffer.as_ptr());
+        assert!(room >= 1000 && buffer.len() == 100);
+        assert!(buffer.grow(room) && buffer.as_ptr() == start);
+        assert_eq!((buffer.len(), buffer[99], buffer[999]), (room, 7.0, 0.0));
         assert_eq!(buffer.clone(), buffer);
     }
 }

@@ -74,6 +74,13 @@ impl Ids {
         self.lookup.find(hash(id.as_bytes()), same).copied()
     }
 
+    /// A hash of the id with this number: the same on every machine, whatever
+    /// the order in which ids came.
+    #[track_caller]
+    pub(crate) fn hash_of(&self, number: u32) -> u64 {
+        hash(slice(&self.bytes, &self.ends, number))
+    }
+
     /// The id with this number.
     #[track_caller]
     pub fn get(&self, number: u32) -> &str {

@@ -8,7 +8,8 @@
 //! - [`Similarity`] learns which rows are alike, from labels or triplets: options
 //!   in a builder, [`Similarity::fit`] for a whole data set, a [`task::Session`]
 //!   to drive the training yourself;
-//! - [`Model`] stands alone in one file, scores rows and finds neighbours;
+//! - [`Model`] stands alone in one file, scores rows and finds neighbours, and
+//!   goes on learning as a [`task::Online`];
 //! - [`task::Evaluate`] measures a model, with plain cosine beside it;
 //! - [`online`] has the learners and the seam that examples come through,
 //!   [`form`] how W is stored, [`check`] what a form claims about itself.

@@ -15,6 +15,16 @@ pub struct SparseRow<'a, R> {
     pub values: &'a [R],
 }
 
+impl<R> Default for SparseRow<'_, R> {
+    /// The zero vector.
+    fn default() -> Self {
+        SparseRow {
+            indices: &[],
+            values: &[],
+        }
+    }
+}
+
 impl<'a, R: Real> SparseRow<'a, R> {
     /// How many entries are stored.
     pub fn len(&self) -> usize {

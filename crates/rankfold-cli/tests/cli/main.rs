@@ -8,5 +8,6 @@ mod split;
 mod support;
 mod texts;
 mod train;
+mod update;
 mod usage;
 mod vectorize;

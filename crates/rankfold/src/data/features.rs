@@ -42,6 +42,30 @@ impl Features {
     /// Entries that `self` has no column for are dropped, or keep a number
     /// beyond its columns where these are numbers.
     pub fn align<R: Real>(&self, rows: Rows<R>, theirs: &Features) -> Result<Rows<R>> {
+        let Some((mine, names)) = self.matched(theirs)? else {
+            return Ok(rows);
+        };
+        if mine == names {
+            return Ok(rows);
+        }
+        let columns: Vec<Option<u32>> = names.iter().map(|name| mine.find(name)).collect();
+        let mut out = Rows::new();
+        out.widen(mine.len());
+        for row in rows.iter() {
+            let known = row
+                .iter()
+                .filter_map(|(j, v)| Some((columns[j as usize]?, v)));
+            out.push(SparseVec::from_entries(known.collect()).as_row());
+        }
+        Ok(out)
+    }
+
+    /// The names of both where columns have names; an error where rows whose
+    /// columns are called `theirs` do not go with those of `self`.
+    pub(crate) fn matched<'a>(
+        &'a self,
+        theirs: &'a Features,
+    ) -> Result<Option<(&'a Ids, &'a Ids)>> {
         let (mine, names) = match (self, theirs) {
             (Features::Terms(mine), Features::Terms(theirs)) if mine != theirs => {
                 return Err(Error::input(
@@ -49,7 +73,7 @@ impl Features {
                 ));
             }
             (Features::Numbered | Features::Terms(_), Features::Numbered | Features::Terms(_)) => {
-                return Ok(rows);
+                return Ok(None);
             }
             (Features::Numbered | Features::Terms(_), _) => {
                 return Err(Error::input(
@@ -73,19 +97,7 @@ impl Features {
                 "the column `{missing}` that the model knows is missing"
             )));
         }
-        if mine == names {
-            return Ok(rows);
-        }
-        let columns: Vec<Option<u32>> = names.iter().map(|name| mine.find(name)).collect();
-        let mut out = Rows::new();
-        out.widen(mine.len());
-        for row in rows.iter() {
-            let known = row
-                .iter()
-                .filter_map(|(j, v)| Some((columns[j as usize]?, v)));
-            out.push(SparseVec::from_entries(known.collect()).as_row());
-        }
-        Ok(out)
+        Ok(Some((mine, names)))
     }
 }
 

@@ -56,6 +56,14 @@ impl<'a> RowLookup<'a> {
         found.ok_or_else(|| Error::input(format!("no row is called `{name}`")))
     }
 
+    /// The row whose name is this number.
+    pub fn find_number(&self, number: u64) -> Result<usize> {
+        match usize::try_from(number) {
+            Ok(row) if self.names.is_none() && row < self.rows => Ok(row),
+            _ => self.find(&number.to_string()),
+        }
+    }
+
     /// The row with this name, if there is one; more than one is an error.
     pub fn find_any(&self, name: &str) -> Result<Option<usize>> {
         let found = match &self.names {
@@ -83,6 +91,11 @@ mod tests {
             lookup.find("3").unwrap_err().message,
             "no row is called `3`"
         );
+        assert_eq!(lookup.find_number(2), Ok(2));
+        assert_eq!(lookup.find_number(3), lookup.find("3").map(|_| 0));
+        let ids = RowIds::Named(["a", "b", "7"].map(String::from).into());
+        assert_eq!(RowLookup::new(&ids, 3).find_number(7), Ok(2));
+        assert!(RowLookup::new(&ids, 3).find_number(1).is_err());
         let ids = RowIds::Named(["a", "b", "a"].map(String::from).into());
         let lookup = RowLookup::new(&ids, 3);
         assert_eq!(lookup.find("b"), Ok(1));

@@ -162,7 +162,7 @@ fn entry<R: Real>(field: &[u8]) -> std::result::Result<(u32, R), String> {
 
 /// A whole number without sign; any that is too long for `u64` is as good as
 /// the largest.
-fn index_number(text: &[u8]) -> Option<u64> {
+pub(super) fn index_number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

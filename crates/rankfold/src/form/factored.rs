@@ -2,7 +2,7 @@
 
 use super::product::Product;
 use super::upkeep::{Due, Health, Upkeep};
-use super::{Gauge, Tall};
+use super::{Gauge, Newcomer, Tall};
 use crate::linalg::{Scratch, Square, cholesky_upper, solve_upper, svd};
 use crate::{Real, Result, SparseRow};
 
@@ -258,7 +258,17 @@ impl<R: Real> Factored<R> {
     /// Grows both sides to at least these numbers of rows; W gains zero rows
     /// and columns.
     pub fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        // Both or none.
+        self.left.reserve(left)?;
+        self.right.reserve(right)?;
         self.left.grow(left)?;
         self.right.grow(right)
+    }
+
+    /// Gives an example of new features a start; false where it needs none.
+    /// While the rows of both sides are zero the gradient has no part along the
+    /// manifold, and W would never move.
+    pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
+        self.left.seed(Some(&self.right), newcomer)
     }
 }

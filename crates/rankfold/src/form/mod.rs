@@ -9,6 +9,7 @@
 mod blend;
 mod factored;
 mod full;
+mod newcomer;
 mod product;
 mod psd;
 mod signs;
@@ -20,6 +21,7 @@ pub(crate) use blend::blend;
 pub use factored::Factored;
 pub(crate) use factored::Frame;
 pub use full::Full;
+pub(crate) use newcomer::Newcomer;
 pub use psd::Psd;
 pub use tall::Tall;
 pub(crate) use upkeep::{Health, Upkeep};

@@ -3,7 +3,7 @@
 use super::product::Product;
 use super::tall::trace_health;
 use super::upkeep::{Due, Health, Upkeep};
-use super::{Gauge, Tall};
+use super::{Gauge, Newcomer, Tall};
 use crate::linalg::{Scratch, Square, cholesky_upper, solve_upper, svd};
 use crate::{Real, Result, SparseRow};
 
@@ -201,5 +201,12 @@ impl<R: Real> Psd<R> {
     /// Grows to at least this number of rows; W gains zero rows and columns.
     pub fn grow(&mut self, rows: usize) -> Result<()> {
         self.factor.grow(rows)
+    }
+
+    /// Gives an example of new features a start; false where it needs none.
+    /// While all of its rows are zero the gradient has no part along the
+    /// manifold, and W would never move.
+    pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
+        self.factor.seed(None, newcomer)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::upkeep::Health;
 use crate::aligned::Aligned;
-use crate::kernel::{gather, padded, prefetch_rows, row_width, scatter};
+use crate::kernel::{dot, gather, padded, prefetch_rows, row_width, scatter};
 use crate::linalg::{Square, invert_definite};
 use crate::{Real, Result, SparseRow, memory};
 use std::borrow::Cow;
@@ -134,16 +134,51 @@ impl<R: Real> Tall<R> {
 
     /// Adds rows of zeros up to `rows`, which leaves W and S exact.
     pub fn grow(&mut self, rows: usize) -> Result<()> {
-        let more = rows.saturating_sub(self.rows());
-        if more > 0 {
-            let bytes = more as u128 * self.width as u128 * size_of::<R>() as u128;
-            let what = format!("a factor of {rows} rows and rank {}", self.k);
-            memory::require(bytes, &what)?;
-            if !self.data.grow(rows * self.width) {
-                return Err(crate::Error::failure(format!("no memory for {what}")));
-            }
+        self.reserve(rows)?;
+        let grown = self.data.grow(rows * self.width);
+        assert!(grown, "there is room for {rows} rows");
+        Ok(())
+    }
+
+    /// Makes room for so many rows. A factor that grows again and again is moved
+    /// seldom: its room doubles where memory allows.
+    pub(super) fn reserve(&mut self, rows: usize) -> Result<()> {
+        let room = self.data.room() / self.width;
+        if rows <= room {
+            return Ok(());
+        }
+        // The old rows stay until they are copied, so all of the new ones count.
+        let bytes = |rows: usize| rows as u128 * self.width as u128 * size_of::<R>() as u128;
+        let what = format!("a factor of {rows} rows and rank {}", self.k);
+        let mut wanted = rows.max(2 * room);
+        if memory::require(bytes(wanted), &what).is_err() {
+            wanted = rows;
+            memory::require(bytes(wanted), &what)?;
+        }
+        if !self.data.reserve(wanted * self.width) {
+            return Err(crate::Error::failure(format!("no memory for {what}")));
         }
         Ok(())
+    }
+
+    /// Gives zero row i its entries, rounded, with S and S⁻¹ exactly as they are
+    /// then: S + r rᵀ, and S⁻¹ − z zᵀ / (1 + r·z) with z = S⁻¹ r [Sherman and
+    /// Morrison 1950].
+    pub(super) fn fill_row(&mut self, i: usize, entry: impl Fn(usize) -> f64) {
+        let (mut r, mut z) = (vec![0.0; padded(self.k)], vec![0.0; padded(self.k)]);
+        let row = &mut self.data[i * self.width..][..self.k];
+        for (j, (stored, wide)) in row.iter_mut().zip(&mut r).enumerate() {
+            *stored = R::from_f64(entry(j));
+            *wide = stored.to_f64();
+        }
+        if !self.tracked {
+            return;
+        }
+        self.gram_inverse.multiply_transposed(&mut z, &r);
+        let scale = -1.0 / (1.0 + dot(&r, &z));
+        self.gram.add_outer([&r], [&r]);
+        let scaled: Vec<f64> = z.iter().map(|z| scale * z).collect();
+        self.gram_inverse.add_outer([&z], [&scaled]);
     }
 
     /// The part of x that this factor has rows for: unseen features weigh nothing.

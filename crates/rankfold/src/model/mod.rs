@@ -48,8 +48,9 @@ impl Score {
 /// Values of named metrics.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// What training has done so far; only ever grows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What training has done so far; only ever grows, also when a model goes on
+/// learning. So a model does not tell in how many sittings it was trained.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Examples seen.
     pub steps: u64,
@@ -57,10 +58,35 @@ pub struct Counters {
     pub updates: u64,
     /// Steps refused because they would have lost rank or finiteness.
     pub refused: u64,
+    /// Features added since training.
+    pub new_features: u64,
+    /// Examples of new features only, which had to be given a start.
+    pub seeded: u64,
+    /// The losses of all steps, each judged before it was taken.
+    pub total_loss: f64,
 }
 
-/// A point of the learning curve as the model remembers it: no clock time,
-/// which would make equal runs differ.
+impl Counters {
+    /// The mean loss of a step.
+    pub fn mean_loss(&self) -> f64 {
+        self.total_loss / self.steps.max(1) as f64
+    }
+
+    /// What was done since an earlier time.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            steps: self.steps.saturating_sub(earlier.steps),
+            updates: self.updates.saturating_sub(earlier.updates),
+            refused: self.refused.saturating_sub(earlier.refused),
+            new_features: self.new_features.saturating_sub(earlier.new_features),
+            seeded: self.seeded.saturating_sub(earlier.seeded),
+            total_loss: self.total_loss - earlier.total_loss,
+        }
+    }
+}
+
+/// A point of the learning curve: no clock time, which would make equal runs
+/// differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryPoint {
     /// Counters at that point.
@@ -109,7 +135,7 @@ pub struct Card {
     pub init: String,
     /// What training did.
     pub counters: Counters,
-    /// The learning curve.
+    /// The points of the learning curve that have validation metrics.
     pub history: Vec<HistoryPoint>,
 }
 

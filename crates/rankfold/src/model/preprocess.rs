@@ -1,7 +1,7 @@
 //! What is done to rows before a model sees them, learned from the training
 //! rows and kept with the model.
 
-use crate::{Real, Result, Rows, SparseRow, memory};
+use crate::{Error, Real, Result, Rows, SparseRow, SparseVec, memory};
 use serde::{Deserialize, Serialize};
 
 /// Which steps to learn; they are applied in this order.
@@ -136,36 +136,87 @@ impl Preprocess {
         }
         let mut out = Rows::new();
         out.widen(columns);
-        let (mut indices, mut values): (Vec<u32>, Vec<f64>) = (Vec::new(), Vec::new());
-        let mut stored: Vec<R> = Vec::new();
-        for row in rows.iter() {
-            indices.clear();
-            values.clear();
-            let known = row.iter().filter(|&(j, _)| (j as usize) < columns);
-            if let (Some(mean), Some(scale)) = (&self.mean, &self.scale) {
-                indices.extend(0..columns as u32);
-                values.extend(mean.iter().zip(scale).map(|(m, s)| -m * s));
-                for (j, v) in known {
-                    values[j as usize] += self.weighted(j, v) * scale[j as usize];
-                }
-            } else {
-                for (j, v) in known {
-                    indices.push(j);
-                    values.push(self.weighted(j, v));
-                }
-            }
-            if self.steps.normalize {
-                normalise(&mut values);
-            }
-            stored.clear();
-            stored.extend(values.iter().map(|&v| R::from_f64(v)));
-            out.push(SparseRow {
-                indices: &indices,
-                values: &stored,
-            });
+        let (mut row, mut wide) = (SparseVec::new(), Vec::new());
+        for raw in rows.iter() {
+            self.apply_row(&mut row, raw, columns, &mut wide);
+            out.push(row.as_row());
         }
         out.shrink();
         Ok(out)
+    }
+
+    /// One row as the model sees it; `wide` is scratch. Standardising leaves no
+    /// zeros, so the row has all columns then.
+    pub(crate) fn apply_row<R: Real>(
+        &self,
+        out: &mut SparseVec<R>,
+        row: SparseRow<'_, R>,
+        columns: usize,
+        wide: &mut Vec<f64>,
+    ) {
+        let known = || row.iter().filter(|&(j, _)| (j as usize) < columns);
+        let centred = self.mean.as_ref().zip(self.scale.as_ref());
+        wide.clear();
+        match centred {
+            Some((mean, scale)) => {
+                wide.extend(mean.iter().zip(scale).map(|(m, s)| -m * s));
+                for (j, v) in known() {
+                    wide[j as usize] += self.weighted(j, v) * scale[j as usize];
+                }
+            }
+            None => wide.extend(known().map(|(j, v)| self.weighted(j, v))),
+        }
+        if self.steps.normalize {
+            normalise(wide);
+        }
+        out.clear();
+        let values = wide.iter().map(|&v| R::from_f64(v));
+        if centred.is_some() {
+            (0..).zip(values).for_each(|(j, v)| out.push(j, v));
+        } else {
+            known().zip(values).for_each(|((j, _), v)| out.push(j, v));
+        }
+    }
+
+    /// The weight of the rarest feature, with tf-idf: that of a term seen once.
+    pub(crate) fn largest_weight(&self) -> f64 {
+        let weights = self.weight.iter().flatten();
+        weights.fold(0.0, |largest, &w| largest.max(w))
+    }
+
+    /// What is kept for each feature, and what a new one gets, of which training
+    /// knew nothing: a missing cell is 0, the weight is that of the rarest known
+    /// feature, mean 0, scale 1.
+    fn vectors(&mut self, largest_weight: f64) -> impl Iterator<Item = (&mut Vec<f64>, f64)> {
+        let all = [
+            (&mut self.fill, 0.0),
+            (&mut self.weight, largest_weight),
+            (&mut self.mean, 0.0),
+            (&mut self.scale, 1.0),
+        ];
+        let kept = |(values, new): (_, _)| Option::as_mut(values).map(|values| (values, new));
+        all.into_iter().filter_map(kept)
+    }
+
+    /// Makes room for features up to this number.
+    pub(crate) fn reserve(&mut self, columns: usize) -> Result<()> {
+        for (values, _) in self.vectors(0.0) {
+            if columns > values.capacity() {
+                let what = format!("preprocessing of {columns} features");
+                // Room doubles, so that growth one by one is cheap.
+                memory::require(columns as u128 * 16, &what)?;
+                let reserved = values.try_reserve(columns - values.len());
+                reserved.map_err(|_| Error::failure(format!("no memory for {what}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds new features up to this number.
+    pub(crate) fn grow(&mut self, columns: usize, largest_weight: f64) {
+        for (values, new) in self.vectors(largest_weight) {
+            values.resize(columns.max(values.len()), new);
+        }
     }
 }
 
@@ -183,7 +234,6 @@ pub(crate) fn normalise(values: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SparseVec;
 
     fn rows(dense: &[&[f64]]) -> Rows<f64> {
         let mut out = Rows::new();
@@ -250,6 +300,28 @@ mod tests {
         assert!((out[0][0] - a / length).abs() < 1e-15);
         assert!((out[1][1] - 1.0).abs() < 1e-15);
         assert_eq!(out[2], [0.0, 0.0]);
+    }
+
+    #[test]
+    fn new_features_are_taken_as_rare_and_centred() {
+        let data = rows(&[&[1.0, 2.0], &[0.0, 4.0], &[0.0, 6.0]]);
+        let steps = Steps {
+            tfidf: true,
+            standardize: true,
+            ..Steps::default()
+        };
+        let mut preprocess = Preprocess::fit(steps, true, &data, &[0, 1, 2]);
+        let largest = preprocess.largest_weight();
+        assert_eq!(largest, 3f64.ln());
+        let before = dense(&preprocess.apply(&data, 2).unwrap());
+        preprocess.reserve(4).unwrap();
+        preprocess.grow(4, largest);
+        let wide = rows(&[&[1.0, 2.0, 0.0, 5.0], &[0.0, 4.0, f64::NAN, 0.0]]);
+        let after = dense(&preprocess.apply(&wide, 4).unwrap());
+        assert_eq!(after[0][..2], before[0]);
+        assert_eq!(after[0][2..], [0.0, 5.0 * largest]);
+        assert_eq!(after[1][2..], [0.0, 0.0]);
+        assert!(preprocess.reserve(usize::MAX / 64).is_err());
     }
 
     #[test]

@@ -98,6 +98,10 @@ impl<R: Real> Gradient<R> {
     pub fn into_form(self) -> Factored<R> {
         self.form
     }
+
+    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
+        &mut self.form
+    }
 }
 
 impl<R: Real> GradientPsd<R> {
@@ -116,6 +120,10 @@ impl<R: Real> GradientPsd<R> {
     /// The form, given up by the learner.
     pub fn into_form(self) -> Psd<R> {
         self.form
+    }
+
+    pub(super) fn form_mut(&mut self) -> &mut Psd<R> {
+        &mut self.form
     }
 }
 

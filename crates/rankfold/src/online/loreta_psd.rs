@@ -116,6 +116,10 @@ impl<R: Real> LoretaPsd<R> {
     pub fn into_form(self) -> Psd<R> {
         self.form
     }
+
+    pub(super) fn form_mut(&mut self) -> &mut Psd<R> {
+        &mut self.form
+    }
 }
 
 impl<R: Real> Learner<R> for LoretaPsd<R> {

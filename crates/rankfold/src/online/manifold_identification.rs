@@ -78,6 +78,10 @@ impl<R: Real> ManifoldIdentification<R> {
         self.loreta.into_form()
     }
 
+    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
+        self.loreta.form_mut()
+    }
+
     /// M += c (Aᵀp)(Bᵀq)ᵀ, as a change of K = C M Dᵀ.
     fn inner_step(&mut self, example: RankOne<'_, R>, mut c: f64, limit: f64) -> Outcome {
         let form = self.loreta.form_mut();

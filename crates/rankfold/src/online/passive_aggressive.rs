@@ -57,6 +57,10 @@ impl<R: Real> PassiveAggressive<R> {
     pub fn into_form(self) -> Factored<R> {
         self.form
     }
+
+    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
+        &mut self.form
+    }
 }
 
 /// −s η for a change of squared length `direction`.

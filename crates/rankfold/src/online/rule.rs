@@ -4,7 +4,7 @@ use super::{
     Gradient, GradientPsd, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification,
     Oasis, PassiveAggressive, RankOne, Step, Turn,
 };
-use crate::form::{Form, FormRef};
+use crate::form::{Form, FormRef, Newcomer};
 use crate::{Error, Loss, Real, Result};
 use serde::{Deserialize, Serialize};
 
@@ -187,6 +187,22 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::Gradient(learner) => Form::Factored(learner.into_form()),
             AnyLearner::Oasis(learner) => Form::Full(learner.into_form()),
             AnyLearner::Lego(learner) => Form::Full(learner.into_form()),
+        }
+    }
+}
+
+impl<R: Real> AnyLearner<R> {
+    /// Gives an example of new features a start where it could move nothing
+    /// without one; says whether. A full matrix needs none.
+    pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
+        match self {
+            AnyLearner::LoretaPsd(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::GradientPsd(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::Loreta(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::ManifoldIdentification(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::PassiveAggressive(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::Gradient(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::Oasis(_) | AnyLearner::Lego(_) => false,
         }
     }
 }

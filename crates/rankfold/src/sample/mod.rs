@@ -9,15 +9,16 @@ pub use listed::ListedTriplets;
 
 use serde::{Deserialize, Serialize};
 
-/// "The query is more like the positive than like the negative", by row number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Triplet {
+/// "The query is more like the positive than like the negative", by row number
+/// or whatever else stands for a row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triplet<T = u32> {
     /// The row that asks.
-    pub query: u32,
+    pub query: T,
     /// A row that should score above…
-    pub positive: u32,
+    pub positive: T,
     /// …this one.
-    pub negative: u32,
+    pub negative: T,
 }
 
 /// A source of triplets whose position can be saved.

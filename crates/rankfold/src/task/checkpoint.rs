@@ -35,6 +35,8 @@ pub(super) struct State {
     pub fingerprint: u64,
     pub position: Position,
     pub window: Window,
+    /// The step of the last point of the curve.
+    pub measured: u64,
     pub without_gain: u32,
     pub seconds: f64,
     pub best: Option<BestState>,

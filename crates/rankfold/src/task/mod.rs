@@ -6,6 +6,7 @@ mod checkpoint;
 mod evaluation;
 mod informative;
 mod inputs;
+mod online;
 mod session;
 mod similarity;
 mod step_size;
@@ -14,6 +15,7 @@ mod triplet;
 
 pub use checkpoint::Checkpoint;
 pub use evaluation::{Evaluate, Evaluation};
+pub use online::Online;
 pub use session::{CurvePoint, Event, Session, Stopped};
 pub use similarity::{Init, Negatives, Similarity, evaluate};
 pub use triplet::TripletRows;

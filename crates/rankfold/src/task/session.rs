@@ -14,7 +14,7 @@ use crate::form::{Form, FormRef};
 use crate::model::{
     Card, Counters, Distances, FORMAT, HistoryPoint, Metrics, Model, Precise, forms, save_parts,
 };
-use crate::online::{Outcome, Rule};
+use crate::online::{Learned, Outcome, Rule};
 use crate::random::{Random, splitmix64};
 use crate::sample::{LabelTriplets, Triplet, Triplets};
 use crate::{Error, Real, Result};
@@ -55,6 +55,22 @@ pub enum Event {
     Finished(Stopped),
 }
 
+/// Counts a step on so many examples, whose mean loss it is. Counters may come from a file, which is not trusted: they
+/// stop at the largest value.
+pub(super) fn count(counters: &mut Counters, examples: u64, learned: &Learned) {
+    let one_more = |counter: &mut u64| *counter = counter.saturating_add(1);
+    counters.steps = counters.steps.saturating_add(examples);
+    match learned.outcome {
+        Outcome::Moved => one_more(&mut counters.updates),
+        Outcome::Refused => one_more(&mut counters.refused),
+        Outcome::Idle => {}
+    }
+    let sum = counters.total_loss + learned.loss * examples as f64;
+    if sum.is_finite() {
+        counters.total_loss = sum;
+    }
+}
+
 /// A training run of [`Similarity`].
 #[derive(Debug)]
 pub struct Session<'a, R: Real> {
@@ -68,8 +84,11 @@ pub struct Session<'a, R: Real> {
     stepper: Stepper<R>,
     average: Option<Average<R>>,
     counters: Counters,
+    /// Points with validation metrics.
     history: Vec<CurvePoint>,
     window: Window,
+    /// The step of the last point of the curve.
+    measured: u64,
     best: Option<Best<R>>,
     without_gain: u32,
     finished: Option<Stopped>,
@@ -132,6 +151,7 @@ impl<'a, R: Real> Session<'a, R> {
         session.counters = model.card.counters;
         session.history = model.card.history;
         session.window = state.window;
+        session.measured = state.measured;
         session.without_gain = state.without_gain;
         if let (Some(kept), Some(form)) = (state.best, best) {
             session.best = Some(Best {
@@ -173,6 +193,7 @@ impl<'a, R: Real> Session<'a, R> {
             counters: Counters::default(),
             history: Vec::new(),
             window: Window::default(),
+            measured: 0,
             best: None,
             without_gain: 0,
             finished: None,
@@ -256,7 +277,7 @@ impl<'a, R: Real> Session<'a, R> {
         self.window.loss / self.window.steps.max(1) as f64
     }
 
-    /// The learning curve so far.
+    /// The points of the learning curve so far that have validation metrics.
     pub fn history(&self) -> &[CurvePoint] {
         &self.history
     }
@@ -329,16 +350,11 @@ impl<'a, R: Real> Session<'a, R> {
     fn take_step(&mut self) {
         let Inputs { rows, triplets, .. } = &mut self.inputs;
         let done = self.counters.steps;
-        let (count, learned) = self.stepper.take(rows, triplets, done, self.total);
-        self.counters.steps += count;
-        match learned.outcome {
-            Outcome::Moved => self.counters.updates += 1,
-            Outcome::Refused => self.counters.refused += 1,
-            Outcome::Idle => {}
-        }
+        let (used, learned) = self.stepper.take(rows, triplets, done, self.total);
+        count(&mut self.counters, used, &learned);
         if learned.loss.is_finite() {
-            self.window.loss += learned.loss * count as f64;
-            self.window.steps += count;
+            self.window.loss += learned.loss * used as f64;
+            self.window.steps += used;
         }
         if self.options.average {
             let interval = average::interval(self.inputs.rows.columns(), self.options.batch);
@@ -360,7 +376,7 @@ impl<'a, R: Real> Session<'a, R> {
     fn is_due(&self) -> bool {
         let steps = self.counters.steps;
         let reached = steps > 0 && (steps.is_multiple_of(self.every) || steps == self.total);
-        reached && self.history.last().is_none_or(|p| p.counters.steps < steps)
+        reached && self.measured < steps
     }
 
     fn measure(&mut self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Option<CurvePoint>> {
@@ -408,7 +424,12 @@ impl<'a, R: Real> Session<'a, R> {
             }
         }
         self.window = Window::default();
-        self.history.push(point.clone());
+        self.measured = self.counters.steps;
+        // The curve without metrics says how often someone looked, not what was
+        // learned; the sum of all losses is in the counters.
+        if !point.metrics.is_empty() {
+            self.history.push(point.clone());
+        }
         Ok(Some(point))
     }
 
@@ -446,6 +467,7 @@ impl<'a, R: Real> Session<'a, R> {
             fingerprint: self.inputs.fingerprint,
             position: self.inputs.triplets.position(),
             window: self.window,
+            measured: self.measured,
             without_gain: self.without_gain,
             seconds,
             best: self.best.as_ref().map(|best| BestState {

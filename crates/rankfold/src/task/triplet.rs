@@ -31,7 +31,7 @@ impl<'a, R: Real> TripletRows<'a, R> {
 }
 
 /// Makes examples of triplets; holds room for what is not in the rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Examples<R> {
     difference: SparseVec<R>,
     distances: Option<Distances>,

@@ -1,9 +1,11 @@
 //! A step allocates nothing and touches the rows of its example only.
 
 use crate::oracle::Random;
+use rankfold::data::{Lines, TripletStream, read_labelled};
 use rankfold::form::{Factored, Psd, Tall};
+use rankfold::model::Steps;
 use rankfold::online::{Learner, Loreta, LoretaPsd, RankOne, Step};
-use rankfold::{Loss, SparseVec};
+use rankfold::{Loss, Similarity, SparseVec};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -78,6 +80,50 @@ fn a_step_allocates_nothing() {
     let (left, right) = (tall(&mut random, n, k), tall(&mut random, n, k));
     check(&mut LoretaPsd::new(Psd::new(left.clone())), n);
     check(&mut Loreta::new(Factored::new(left, right)), n);
+}
+
+/// A line of a stream allocates nothing once the buffers have their size, and
+/// features that come one by one seldom do.
+#[test]
+fn lines_allocate_nothing_and_growth_seldom() {
+    let text = "0 1:1 2:1\n0 1:1 3:2\n1 2:1 3:1\n1 1:1 3:1\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.svm");
+    std::fs::write(&path, text).unwrap();
+    let data = read_labelled::<f32>(&path).unwrap();
+    let options = Similarity::loreta().rank(2).steps(50).step_size(0.1);
+    let options = options.preprocess(Steps {
+        tfidf: true,
+        normalize: true,
+        ..Steps::default()
+    });
+    let mut learner = options.fit(&data).unwrap().into_learner::<f32>().unwrap();
+    let rows = learner.prepare(data.rows.clone(), &data.features).unwrap();
+    let lookup = data.lookup();
+    let mut learn = |text: String, warm: usize| {
+        let source = std::io::Cursor::new(text.into_bytes());
+        let mut stream = TripletStream::new(Lines::new(Box::new(source), "s"));
+        let mut more = |count: usize| {
+            for _ in 0..count {
+                let triplet = stream.read(learner.features(), Some(&lookup)).unwrap();
+                learner
+                    .learn_line(&triplet.expect("a line"), &rows)
+                    .unwrap();
+            }
+        };
+        more(warm);
+        allocations(|| more(100))
+    };
+    let known = r#"{"query":"0","positive":1,"negative":{"1":0.5,"3":2}}"#;
+    assert_eq!(learn(format!("{known}\n").repeat(110), 10), 0);
+    let new = |i: usize| {
+        format!(
+            "{{\"query\":0,\"positive\":{{\"{}\":1}},\"negative\":1}}\n",
+            i + 4
+        )
+    };
+    let grown = learn((0..1100).map(new).collect(), 1000);
+    assert!(grown < 50, "{grown} allocations for 100 new features");
 }
 
 #[test]

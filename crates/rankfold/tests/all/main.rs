@@ -10,3 +10,4 @@ mod models;
 mod oracle;
 mod projection;
 mod retrieval;
+mod update;

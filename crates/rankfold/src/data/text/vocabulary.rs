@@ -82,6 +82,14 @@ impl Vocabulary {
         fitter.finish()
     }
 
+    /// The column of a term, given by itself or by its number from 1: a term
+    /// has letters only.
+    pub fn column(&self, feature: &str) -> Option<u32> {
+        let number = feature.parse::<u32>().ok().and_then(|n| n.checked_sub(1));
+        let known = number.filter(|&column| (column as usize) < self.terms.len());
+        known.or_else(|| self.terms.find(feature))
+    }
+
     /// How many terms.
     pub fn len(&self) -> usize {
         self.terms.len()

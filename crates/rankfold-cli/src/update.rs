@@ -1,0 +1,230 @@
+//! `rankfold update`.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use rankfold::data::{RowIds, RowLookup, TripletStream, read_labelled};
+use rankfold::model::{Counters, Precise};
+use rankfold::task::Online;
+use rankfold::{Error, Model, Real, Result, Rows};
+use serde_json::json;
+
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::{paths, patient};
+
+/// Go on learning from more examples, one at a time
+///
+/// Reads JSON lines {"query":R,"positive":R,"negative":R}: the query is more like
+/// the positive than like the negative. R is the id of a row of --rows, or features
+/// by value, {"feature":value,…}; features are called as in the training data, by
+/// number (from 1) or by name. New features are welcome. Other fields are ignored.
+///
+/// At a broken line the command stops with an error; what was learned before it is
+/// written all the same. Ctrl-C ends the stream and writes the model, too.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold update model.safetensors clicks.jsonl --rows rows.svm -o model.safetensors
+      lines such as {\"query\":17,\"positive\":4,\"negative\":52}, rows by position
+  echo '{\"query\":{\"red\":1},\"positive\":{\"red\":2,\"round\":1},\"negative\":{\"long\":1}}' |
+      rankfold update model.safetensors -o better.safetensors
+  tail -f clicks.jsonl | rankfold update m.safetensors --rows rows.csv -o m.safetensors \\
+      --save-every 100000
+      an endless stream: the model is written now and then, and at Ctrl-C")]
+pub struct Update {
+    /// The model
+    model: PathBuf,
+
+    /// JSON lines, plain, .gz or .zst; `-` is stdin
+    #[arg(default_value = "-")]
+    stream: PathBuf,
+
+    /// The model file to write; may be MODEL itself
+    #[arg(short, long, value_name = "MODEL")]
+    output: PathBuf,
+
+    /// The rows that ids name: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    #[arg(long, value_name = "DATA")]
+    rows: Option<PathBuf>,
+
+    /// Step size from here on; the model keeps it [default: that of its training]
+    #[arg(long, value_name = "S")]
+    step_size: Option<f64>,
+
+    /// Write the model after every N examples, too
+    #[arg(long, value_name = "N")]
+    save_every: Option<u64>,
+}
+
+/// Examples between two looks at the clock.
+const STRIDE: u64 = 1_000;
+
+/// Why the stream was left.
+enum Ended {
+    Finished,
+    Interrupted,
+    Broken(Error),
+}
+
+impl Update {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        if self.save_every == Some(0) {
+            return Err(Error::input("--save-every must be at least 1 example"));
+        }
+        if self.save_every.is_some() && self.output == Path::new("-") {
+            return Err(Error::input("--save-every needs a file, not `-o -`"));
+        }
+        let dash = Path::new("-");
+        if self.stream == dash && self.rows.as_deref() == Some(dash) {
+            return Err(Error::input("--rows and the stream cannot both be stdin"));
+        }
+        // The model itself may be replaced: it is read before it is written.
+        paths::check(
+            &[Some(&self.output)],
+            &[Some(&self.stream), self.rows.as_deref()],
+        )?;
+        let model = Model::load(&self.model)?;
+        match &model.form {
+            Precise::F32(_) => self.learn::<f32>(model, start, output),
+            Precise::F64(_) => self.learn::<f64>(model, start, output),
+        }
+    }
+
+    fn learn<R: Real>(self, model: Model, start: Instant, output: &Output) -> Result<()> {
+        let rank = model.rank();
+        let learner = model.into_learner::<R>();
+        let mut learner = learner.map_err(|e| e.in_file(&self.model))?;
+        if let Some(size) = self.step_size {
+            learner.set_step_size(size)?;
+        }
+        let before = learner.counters();
+        let (ids, rows) = match &self.rows {
+            Some(path) => self.read_rows(&mut learner, path)?,
+            None => (RowIds::Positions, Rows::new()),
+        };
+        let lookup = RowLookup::new(&ids, rows.len());
+        let lookup = self.rows.is_some().then_some(&lookup);
+
+        let interrupt = Interrupt::watch();
+        let mut stream = TripletStream::new(patient::lines(&self.stream, &interrupt)?);
+        let bar = output.counter("triplets");
+        let ended = loop {
+            let learned = match stream.read(learner.features(), lookup) {
+                Ok(None) => break Ended::Finished,
+                Ok(Some(triplet)) => learner.learn_line(&triplet, &rows).map(drop),
+                Err(error) => Err(error),
+            };
+            match learned.map_err(|e| stream.place(e)) {
+                Ok(()) => {}
+                // The line was cut when the stream was.
+                Err(_) if interrupt.requested() => break Ended::Interrupted,
+                Err(error) => break Ended::Broken(error),
+            }
+            let done = learner.counters().steps - before.steps;
+            if done.is_multiple_of(STRIDE) {
+                bar.set_position(done);
+            }
+            if self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
+                learner.save(&self.output)?;
+            }
+            if interrupt.requested() {
+                break Ended::Interrupted;
+            }
+        };
+        let ended = match ended {
+            Ended::Finished if interrupt.requested() => Ended::Interrupted,
+            ended => ended,
+        };
+        bar.finish_and_clear();
+
+        learner.save(&self.output)?;
+        let done = learner.counters().since(&before);
+        if let Ended::Broken(error) = ended {
+            output.note(&format!(
+                "`{}` holds what was learned from the {} triplets before",
+                self.output.display(),
+                done.steps
+            ));
+            return Err(error);
+        }
+        let stopped = match ended {
+            Ended::Interrupted => "interrupted",
+            _ => "end",
+        };
+        let lines = stream.line();
+        self.report(&learner, rank, &done, lines, stopped, start, output)?;
+        match ended {
+            Ended::Interrupted => std::process::exit(130),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rows that ids name, as the model sees them; their features are added
+    /// to those it knows.
+    fn read_rows<R: Real>(
+        &self,
+        learner: &mut Online<R>,
+        path: &Path,
+    ) -> Result<(RowIds, Rows<R>)> {
+        let data = read_labelled::<R>(path)?;
+        let rows = learner.prepare(data.rows, &data.features);
+        Ok((data.ids, rows.map_err(|e| e.in_file(path))?))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "all that there is to tell")]
+    fn report<R: Real>(
+        &self,
+        learner: &Online<R>,
+        rank: usize,
+        done: &Counters,
+        lines: u64,
+        stopped: &str,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
+        let (card, seconds) = (learner.card(), start.elapsed().as_secs_f64());
+        let path = self.output.display().to_string();
+        let loss = (done.steps > 0).then(|| done.mean_loss());
+        let report = json!({
+            "format": 1,
+            "task": card.task,
+            "learner": card.learner,
+            "rank": rank,
+            "lines": lines,
+            "steps": done.steps,
+            "updates": done.updates,
+            "refused": done.refused,
+            "new_features": done.new_features,
+            "seeded": done.seeded,
+            "features": learner.columns(),
+            "loss": loss,
+            "step_size": card.step_size,
+            "total_steps": card.counters.steps,
+            "stopped": stopped,
+            "seconds": seconds,
+            "model": path,
+        });
+        let interrupted = match stopped {
+            "interrupted" => "interrupted: ",
+            _ => "",
+        };
+        let mut text = format!(
+            "{interrupted}{} of rank {rank}: {} steps, {} updates, {} refused, {} new features, {} seeded",
+            card.learner, done.steps, done.updates, done.refused, done.new_features, done.seeded
+        );
+        match loss {
+            Some(loss) if loss < 1e4 => text += &format!(", mean loss {loss:.4}"),
+            Some(loss) => text += &format!(", mean loss {loss:.3e}"),
+            None => {}
+        }
+        text += &format!(", {seconds:.1} s\n{path}");
+        if self.output == Path::new("-") {
+            output.result_beside_data(&report, &text);
+            Ok(())
+        } else {
+            output.result(&report, &text)
+        }
+    }
+}

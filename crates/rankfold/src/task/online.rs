@@ -1,0 +1,390 @@
+//! A model that goes on learning, one triplet at a time, and grows as new
+//! features come.
+//!
+//! New rows of a factor are zero, which leaves W and its Gram matrices exact: a
+//! grown model is the one that had all features from the start. The
+//! preprocessing stays as training left it; of a new feature it knows nothing,
+//! so that one has the weight of the rarest known feature (a term seen once),
+//! mean 0 and scale 1, and a missing cell of it is 0.
+
+use super::session::count;
+use super::stepper::decayed;
+use super::triplet::{Examples, TripletRows};
+use crate::data::{Features, StreamRow};
+use crate::form::Newcomer;
+use crate::model::{Card, Counters, Model, Precise, Preprocess, save_parts};
+use crate::online::{AnyLearner, Learned, Learner, RankOne, Rule, Step};
+use crate::random::normal_at;
+use crate::sample::Triplet;
+use crate::sparse::MAX_INDEX;
+use crate::{Error, Real, Result, Rows, SparseRow, SparseVec};
+use std::path::Path;
+
+/// The stream of deviates that new rows of the left side start with.
+const NEW_ROWS: u64 = 2;
+
+/// A model at work: it takes triplets of raw rows, learns and grows.
+///
+/// ```
+/// use rankfold::{Similarity, SparseVec, data, sample::Triplet};
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("train.svm");
+/// std::fs::write(&path, "0 1:1 2:1\n0 1:1 3:1\n1 4:1 5:1\n1 4:1 6:1\n").unwrap();
+/// let train = data::read_labelled::<f32>(&path).unwrap();
+/// let model = Similarity::loreta_psd().rank(2).steps(100).fit(&train).unwrap();
+///
+/// let mut learner = model.into_learner::<f32>().unwrap();
+/// let row = |features: &[u32]| SparseVec::from_entries(features.iter().map(|&j| (j, 1.0)).collect());
+/// let (query, positive, negative) = (row(&[0, 9]), row(&[0, 1]), row(&[3, 4]));
+/// let triplet = Triplet {
+///     query: query.as_row(),
+///     positive: positive.as_row(),
+///     negative: negative.as_row(),
+/// };
+/// learner.learn(&triplet).unwrap();
+/// let model = learner.into_model();
+/// assert_eq!((model.columns(), model.card.counters.steps), (10, 101));
+/// ```
+#[derive(Debug)]
+pub struct Online<R: Real> {
+    learner: AnyLearner<R>,
+    card: Card,
+    features: Features,
+    preprocess: Preprocess,
+    /// Features that training knew; later ones are new.
+    trained: usize,
+    largest_weight: f64,
+    examples: Examples<R>,
+    scratch: Scratch<R>,
+}
+
+/// Memory that is used again for each triplet.
+#[derive(Debug, Default)]
+struct Scratch<R> {
+    raw: [SparseVec<R>; 3],
+    rows: [SparseVec<R>; 3],
+    wide: Vec<f64>,
+}
+
+impl Model {
+    /// Puts the model to work again: it goes on where its training ended.
+    pub fn into_learner<R: Real>(self) -> Result<Online<R>> {
+        if self.card.task != "similarity" {
+            return Err(Error::input(format!(
+                "a model for {} cannot go on learning: expected one for similarity",
+                self.card.task
+            )));
+        }
+        let rule = Rule::from_name(&self.card.learner).ok_or_else(|| {
+            Error::input(format!(
+                "this version of rankfold has no learner `{}`",
+                self.card.learner
+            ))
+        })?;
+        let form = self.form.into_precision::<R>()?;
+        let (left, right) = form.view().shape();
+        if left != right {
+            return Err(Error::input(format!(
+                "a similarity of {left} by {right} features: expected as many on both sides"
+            )));
+        }
+        let new = usize::try_from(self.card.counters.new_features).unwrap_or(usize::MAX);
+        Ok(Online {
+            learner: AnyLearner::new(rule, form, self.card.counters.steps)?,
+            examples: Examples::new(self.card.distances),
+            trained: left.saturating_sub(new),
+            largest_weight: self.preprocess.largest_weight(),
+            card: self.card,
+            features: self.features,
+            preprocess: self.preprocess,
+            scratch: Scratch::default(),
+        })
+    }
+}
+
+impl<R: Real> Online<R> {
+    /// Sets the step size, above 0, from here on.
+    pub fn set_step_size(&mut self, size: f64) -> Result<()> {
+        if !(size.is_finite() && size > 0.0) {
+            return Err(Error::input(format!(
+                "the step size must be above 0, found {size}"
+            )));
+        }
+        self.card.step_size = size;
+        Ok(())
+    }
+
+    /// What the model says about itself.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// What was done so far, training included.
+    pub fn counters(&self) -> Counters {
+        self.card.counters
+    }
+
+    /// What the model calls its features.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// How many features the model knows.
+    pub fn columns(&self) -> usize {
+        self.learner.form().shape().0
+    }
+
+    /// The column of a feature by the user's name for it, or by its number from
+    /// 1 where features are numbers. A name that is not known becomes a new
+    /// feature. Then the columns of a table are no longer all there are, so the
+    /// model demands none of them any more.
+    pub fn column(&mut self, feature: &str) -> Result<u32> {
+        let known = match &self.features {
+            Features::Named(ids) | Features::Columns(ids) => ids.find(feature),
+            Features::Terms(vocabulary) => {
+                return vocabulary
+                    .column(feature)
+                    .ok_or_else(|| not_a_term(feature));
+            }
+            Features::Numbered => {
+                let number = feature.parse::<u32>().ok().filter(|&n| n > 0);
+                let number = number.ok_or_else(|| {
+                    Error::input(format!(
+                        "expected the number of a feature, found `{feature}`"
+                    ))
+                })?;
+                self.grow(number as usize)?;
+                Some(number - 1)
+            }
+        };
+        if let Some(column) = known {
+            return Ok(column);
+        }
+        self.grow(self.columns() + 1)?;
+        if let Features::Columns(ids) = &mut self.features {
+            self.features = Features::Named(std::mem::take(ids));
+        }
+        match &mut self.features {
+            Features::Named(ids) | Features::Columns(ids) => Ok(ids.intern(feature)),
+            _ => unreachable!("every number has a column"),
+        }
+    }
+
+    /// Makes room for features up to this number; all or nothing.
+    fn grow(&mut self, columns: usize) -> Result<()> {
+        let before = self.columns();
+        if columns <= before {
+            return Ok(());
+        }
+        let largest = MAX_INDEX as usize + 1;
+        if columns > largest {
+            return Err(Error::input(format!(
+                "feature {columns} is above the largest one, {largest}"
+            )));
+        }
+        self.preprocess.reserve(columns)?;
+        self.learner.grow(columns, columns)?;
+        self.preprocess.grow(columns, self.largest_weight);
+        let new = &mut self.card.counters.new_features;
+        *new = new.saturating_add((columns - before) as u64);
+        Ok(())
+    }
+
+    /// Makes rows ready, with a column for every feature of theirs: new ones
+    /// are added.
+    pub fn prepare(&mut self, rows: Rows<R>, features: &Features) -> Result<Rows<R>> {
+        self.features.matched(features)?;
+        match features {
+            Features::Numbered | Features::Terms(_) => {
+                if matches!(self.features, Features::Terms(_)) && rows.columns() > self.columns() {
+                    return Err(not_a_term(rows.columns()));
+                }
+                self.grow(rows.columns())?;
+            }
+            Features::Named(names) | Features::Columns(names) => {
+                for name in names.iter() {
+                    self.column(name)?;
+                }
+            }
+        }
+        let rows = self.features.align(rows, features)?;
+        if self.preprocess.passes(&rows) {
+            Ok(rows)
+        } else {
+            self.preprocess.apply(&rows, self.columns())
+        }
+    }
+
+    /// Learns a triplet of raw rows: they are preprocessed as those of training
+    /// were. Columns are numbers from 0, or as [`Online::column`] gives them;
+    /// NaN is a missing value.
+    pub fn learn(&mut self, triplet: &Triplet<SparseRow<'_, R>>) -> Result<Learned> {
+        let raw = [triplet.query, triplet.positive, triplet.negative];
+        for row in raw {
+            self.check(row)?;
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let Scratch { rows, wide, .. } = &mut scratch;
+        for (row, raw) in rows.iter_mut().zip(raw) {
+            self.preprocess.apply_row(row, raw, self.columns(), wide);
+        }
+        let rows = scratch.rows.each_ref().map(SparseVec::as_row);
+        let learned = self.take_step(rows);
+        self.scratch = scratch;
+        Ok(learned)
+    }
+
+    /// Whether a raw row can be learned from; makes room for it.
+    fn check(&mut self, row: SparseRow<'_, R>) -> Result<()> {
+        if row.values.iter().any(|v| v.to_f64().is_infinite()) {
+            return Err(Error::input("a value is infinite"));
+        }
+        let Some(&last) = row.indices.last() else {
+            return Ok(());
+        };
+        match &self.features {
+            Features::Numbered => self.grow(last as usize + 1),
+            Features::Terms(terms) if last as usize >= terms.len() => {
+                Err(not_a_term(u64::from(last) + 1))
+            }
+            Features::Named(ids) | Features::Columns(ids) if last as usize >= ids.len() => {
+                Err(Error::input(format!(
+                    "column {last} has no name: there are {}",
+                    ids.len()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Learns a triplet of a stream; `rows` are those that its ids name, made
+    /// ready by [`Online::prepare`].
+    pub fn learn_line(
+        &mut self,
+        triplet: &Triplet<StreamRow<'_, R>>,
+        rows: &Rows<R>,
+    ) -> Result<Learned> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let learned = self.learn_with(triplet, rows, &mut scratch);
+        self.scratch = scratch;
+        learned
+    }
+
+    fn learn_with(
+        &mut self,
+        triplet: &Triplet<StreamRow<'_, R>>,
+        rows: &Rows<R>,
+        scratch: &mut Scratch<R>,
+    ) -> Result<Learned> {
+        let given = [triplet.query, triplet.positive, triplet.negative];
+        // All columns first, so that all three rows have the same ones.
+        for (raw, row) in scratch.raw.iter_mut().zip(given) {
+            if let StreamRow::Features { known, new } = row {
+                raw.clear();
+                known.iter().for_each(|&(column, v)| raw.push(column, v));
+                if !new.is_empty() {
+                    let mut entries = known.to_vec();
+                    for (name, value) in new {
+                        entries.push((self.column(name)?, *value));
+                    }
+                    *raw = SparseVec::from_entries(entries);
+                }
+                self.check(raw.as_row())?;
+            }
+        }
+        let mut ready = [SparseRow::default(); 3];
+        let stored = scratch.rows.iter_mut().zip(&scratch.raw);
+        for ((ready, row), (stored, raw)) in ready.iter_mut().zip(given).zip(stored) {
+            *ready = match row {
+                StreamRow::Row(number) => rows.row(number),
+                StreamRow::Features { .. } => {
+                    let (raw, columns) = (raw.as_row(), self.columns());
+                    self.preprocess
+                        .apply_row(stored, raw, columns, &mut scratch.wide);
+                    stored.as_row()
+                }
+            };
+        }
+        Ok(self.take_step(ready))
+    }
+
+    /// Learns a triplet of rows that are ready, as in training.
+    fn take_step(&mut self, [query, positive, negative]: [SparseRow<'_, R>; 3]) -> Learned {
+        let rows = TripletRows {
+            query,
+            positive,
+            negative,
+        };
+        let mut examples = std::mem::take(&mut self.examples);
+        self.seed(examples.margin(rows));
+        let step = Step {
+            size: self.card.step_size,
+            limit: self.card.step_limit.unwrap_or(f64::INFINITY),
+        };
+        let step = decayed(step, self.card.decay, self.card.counters.steps);
+        let learned = examples.learn(&mut self.learner, rows, step);
+        self.examples = examples;
+        count(&mut self.card.counters, 1, &learned);
+        learned
+    }
+
+    /// An example with nothing but new features whose rows are all zero could
+    /// never move W: its left side gets a start, which is a function of the
+    /// seed and the features alone.
+    fn seed(&mut self, example: RankOne<'_, R>) {
+        let is_new = |row: SparseRow<'_, R>| {
+            let first = row.iter().find(|e| e.1 != R::default());
+            first.is_some_and(|(column, _)| column as usize >= self.trained)
+        };
+        if !(is_new(example.left) && is_new(example.right)) {
+            return;
+        }
+        let (features, seed) = (&self.features, self.card.seed);
+        let normal = |column: u32, j: usize| {
+            let feature = match features {
+                Features::Numbered | Features::Terms(_) => u64::from(column),
+                Features::Named(ids) | Features::Columns(ids) => ids.hash_of(column),
+            };
+            normal_at(seed, NEW_ROWS, feature, j as u64)
+        };
+        let seeded = self.learner.seed(&Newcomer {
+            left: example.left,
+            right: example.right,
+            rows: self.trained,
+            normal: &normal,
+        });
+        if seeded {
+            self.card.counters.seeded = self.card.counters.seeded.saturating_add(1);
+        }
+    }
+
+    /// Writes the model as it is now. It changes nothing.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        save_parts(
+            path.as_ref(),
+            &self.card,
+            self.learner.form(),
+            &self.features,
+            &self.preprocess,
+            Vec::new(),
+        )
+    }
+
+    /// The model, with all that was learned.
+    pub fn into_model(self) -> Model {
+        Model {
+            card: self.card,
+            form: Precise::new(self.learner.into_form()),
+            features: self.features,
+            preprocess: self.preprocess,
+        }
+    }
+}
+
+/// A vocabulary says what the features are: it does not grow.
+fn not_a_term(feature: impl std::fmt::Display) -> Error {
+    Error::input(format!(
+        "expected a term of the model's vocabulary or its number, found `{feature}`"
+    ))
+}
