@@ -146,6 +146,11 @@ impl Similarity {
         }
     }
 
+    /// The rule that learns.
+    pub fn rule(&self) -> Rule {
+        self.learner
+    }
+
     /// Rank of W, at most the number of features. Default 30.
     pub fn rank(mut self, rank: usize) -> Self {
         self.rank = rank;

@@ -3,7 +3,8 @@
 
 use rankfold::data::{Features, read_labelled};
 use rankfold::model::Precise;
-use rankfold::task::{Checkpoint, Evaluate, Event, Session};
+use rankfold::online::Rule;
+use rankfold::task::{Checkpoint, Evaluate, Event, Init, Negatives, Session};
 use rankfold::{Model, Real, Similarity};
 use std::path::{Path, PathBuf};
 
@@ -67,12 +68,7 @@ fn a_checkpoint_of_format_1_resumes() {
 
 fn saves_and_comes_back<R: Real>(learner: Similarity, data: &str) {
     let data = read_labelled::<R>(kept(data)).unwrap();
-    let model = learner
-        .rank(2)
-        .steps(300)
-        .step_size(0.5)
-        .fit(&data)
-        .unwrap();
+    let model = learner.rank(2).steps(300).fit(&data).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("a"), folder.path().join("b"));
     model.save(&first).unwrap();
@@ -89,10 +85,45 @@ fn saves_and_comes_back<R: Real>(learner: Similarity, data: &str) {
 #[test]
 fn what_is_saved_comes_back_exactly() {
     for data in ["kept.svm", "kept.csv"] {
-        saves_and_comes_back::<f32>(Similarity::loreta_psd(), data);
-        saves_and_comes_back::<f64>(Similarity::loreta_psd(), data);
-        saves_and_comes_back::<f32>(Similarity::loreta(), data);
-        saves_and_comes_back::<f64>(Similarity::loreta(), data);
+        for rule in Rule::ALL {
+            saves_and_comes_back::<f32>(Similarity::new(rule), data);
+            saves_and_comes_back::<f64>(Similarity::new(rule), data);
+        }
+    }
+}
+
+/// A run that is saved and resumed at odd places gives the bytes of one that is
+/// not, with every learner and option.
+#[test]
+fn resumed_runs_give_the_same_bytes() {
+    let data = read_labelled::<f32>(kept("kept.svm")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (checkpoint, path) = (folder.path().join("c"), folder.path().join("m"));
+    let mut all: Vec<Similarity> = Rule::ALL.map(Similarity::new).into();
+    for psd in [Similarity::loreta_psd(), Similarity::loreta()] {
+        all.push(psd.clone().batch(7));
+        all.push(psd.clone().negatives(Negatives::Hard(5)));
+        all.push(psd.clone().average(true).batch(3));
+        all.push(psd.clone().decay(500.0).init(Init::Zero));
+        all.push(psd.average(true).valid_fraction(0.3).curve_every(400));
+    }
+    for options in all {
+        let options = options.rank(2).steps(2_500).seed(4);
+        let bytes = |stops: &[u64]| {
+            let mut session = options.session(&data).unwrap();
+            for &stop in stops {
+                while session.counters().steps < stop {
+                    session.advance(stop - session.counters().steps).unwrap();
+                }
+                session.save_checkpoint(&checkpoint, 0.0).unwrap();
+                let back = Checkpoint::load(&checkpoint).unwrap();
+                session = Session::resume(&options, &data, None, None, back).unwrap();
+            }
+            while !matches!(session.advance(u64::MAX).unwrap(), Event::Finished(_)) {}
+            session.into_model().unwrap().save(&path).unwrap();
+            std::fs::read(&path).unwrap()
+        };
+        assert!(bytes(&[]) == bytes(&[1, 333, 1_999]), "{options:?}");
     }
 }
 
