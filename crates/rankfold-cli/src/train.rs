@@ -510,7 +510,7 @@ impl TrainSimilarity {
             } else {
                 ""
             },
-            self.rank,
+            rank,
             counters.steps,
             counters.updates,
             counters.refused

@@ -3,7 +3,8 @@
 
 use crate::form::{Factored, Psd, Tall};
 use crate::linalg::Square;
-use crate::{Loss, Real};
+use crate::online::{Learner, Outcome, RankOne, Step};
+use crate::{Loss, Real, SparseVec};
 
 /// How far the tracked small state is from the truth, as relative errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,4 +69,178 @@ pub fn loss(loss: Loss, target: f64, scores: &[f64]) -> f64 {
         }
     };
     scores.iter().map(off).fold(0.0, f64::max)
+}
+
+/// What any learner must keep to, tried on some examples of yours, each a left
+/// and a right row: `make` gives a fresh learner, the same one each time.
+///
+/// - To score is to look: the same bits again, and the score that learning sees.
+/// - A flat loss leaves W as it is.
+/// - A step that moves W makes the loss of its example smaller, if it is small;
+///   a step that does not, leaves its score as it was.
+/// - Growth leaves all scores as they are.
+/// - The same examples give the same learner.
+///
+/// Says the first law that is broken, and where.
+pub fn learner<R: Real, L: Learner<R>>(
+    make: impl Fn() -> L,
+    examples: &[(SparseVec<R>, SparseVec<R>)],
+    step: Step,
+) -> std::result::Result<(), String> {
+    let example = |i: usize| RankOne {
+        left: examples[i].0.as_row(),
+        right: examples[i].1.as_row(),
+    };
+    let all = |learner: &mut L| -> Vec<f64> {
+        let scores = (0..examples.len()).map(|i| learner.score(example(i)));
+        scores.collect()
+    };
+    let same = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
+    let (mut one, mut other) = (make(), make());
+    for i in 0..examples.len() {
+        let before = all(&mut one);
+        if !same(&before, &all(&mut one)) {
+            return Err(format!("before example {i}, scoring changes scores"));
+        }
+        // A flat loss.
+        let flat = one.learn(example(i), 0.0, Loss::Custom(|_, _| (0.0, 0.0)), step);
+        if flat.outcome != Outcome::Idle || !same(&before, &all(&mut one)) {
+            return Err(format!("example {i}: a flat loss moves W"));
+        }
+        other.learn(example(i), 0.0, Loss::Custom(|_, _| (0.0, 0.0)), step);
+        let target = before[i] + 1.0;
+        let learned = one.learn(example(i), target, Loss::Squared, step);
+        let second = other.learn(example(i), target, Loss::Squared, step);
+        if learned.score.to_bits() != before[i].to_bits() {
+            return Err(format!(
+                "example {i}: learning sees the score {}, scoring {}",
+                learned.score, before[i]
+            ));
+        }
+        let after = one.score(example(i));
+        let off = (after - target).abs();
+        match learned.outcome {
+            Outcome::Moved if off >= 1.0 => {
+                return Err(format!(
+                    "example {i}: a step moves the score from {} to {after}, its target is {target}",
+                    before[i]
+                ));
+            }
+            Outcome::Idle | Outcome::Refused if after.to_bits() != before[i].to_bits() => {
+                return Err(format!("example {i}: W moves, but the learner denies it"));
+            }
+            _ => {}
+        }
+        if learned != second || !same(&all(&mut one), &all(&mut other)) {
+            return Err(format!("example {i}: two learners part that saw the same"));
+        }
+    }
+    let before = all(&mut one);
+    let beyond = |row: &SparseVec<R>| row.as_row().indices.last().map_or(0, |&i| i as usize + 1);
+    let (mut left, mut right) = (3, 3);
+    for (l, r) in examples {
+        (left, right) = (left.max(beyond(l) + 3), right.max(beyond(r) + 3));
+    }
+    one.grow(left, right)
+        .map_err(|e| format!("growth fails: {e}"))?;
+    match same(&before, &all(&mut one)) {
+        true => Ok(()),
+        false => Err("growth changes scores".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::form::{Form, Full};
+    use crate::online::{AnyLearner, Learned, Oasis, Rule, Shape};
+
+    fn examples() -> Vec<(SparseVec<f64>, SparseVec<f64>)> {
+        let row = |seed: usize| {
+            let entries = (0..9).filter(|i| (i * seed + seed).is_multiple_of(3));
+            let value = |i: usize| (((i + 1) * seed) as f64).sin();
+            SparseVec::from_entries(entries.map(|i| (i as u32, value(i))).collect())
+        };
+        (2..20).map(|i| (row(i), row(i + 5))).collect()
+    }
+
+    fn make(rule: Rule) -> AnyLearner<f64> {
+        let tall = |shift: usize| {
+            Tall::from_fn(9, 3, |i, j| (((i + shift + 1) * (j + 2)) as f64).sin()).unwrap()
+        };
+        let form = match rule.shape() {
+            Shape::Psd => Form::Psd(Psd::new(tall(0))),
+            Shape::Factored => Form::Factored(Factored::new(tall(0), tall(4))),
+            Shape::Full => Form::Full(Full::diagonal(9, 9, 1.0).unwrap()),
+        };
+        AnyLearner::new(rule, form, 0).unwrap()
+    }
+
+    #[test]
+    fn all_learners_keep_the_laws() {
+        // LEGO brings its own loss, so it is not one of the gradient's kind.
+        for rule in Rule::ALL.into_iter().filter(|&rule| rule != Rule::Lego) {
+            let found = learner(|| make(rule), &examples(), Step::new(1e-3));
+            assert_eq!(found, Ok(()), "{}", rule.name());
+        }
+    }
+
+    /// A learner with a fault.
+    struct Faulty(Oasis<f64>, &'static str);
+
+    impl Learner<f64> for Faulty {
+        fn score(&mut self, example: RankOne<'_, f64>) -> f64 {
+            if self.1 == "scoring" {
+                self.0.learn(example, 1e9, Loss::Squared, Step::new(1e-9));
+            }
+            self.0.score(example)
+        }
+
+        fn learn(
+            &mut self,
+            example: RankOne<'_, f64>,
+            target: f64,
+            loss: Loss,
+            step: Step,
+        ) -> Learned {
+            let loss = match self.1 {
+                "flat" => Loss::Squared,
+                _ => loss,
+            };
+            let far = Step::new(if self.1 == "far" { -50.0 } else { step.size });
+            let mut learned = self.0.learn(example, target, loss, far);
+            if self.1 == "denies" && learned.outcome == Outcome::Moved {
+                learned.outcome = Outcome::Refused;
+            }
+            learned
+        }
+
+        fn grow(&mut self, left: usize, right: usize) -> crate::Result<()> {
+            self.0.grow(left, right)?;
+            if self.1 == "grow" {
+                let row = SparseVec::from_entries(vec![(1, 1.0), (2, 1.0)]);
+                self.score(RankOne {
+                    left: row.as_row(),
+                    right: row.as_row(),
+                });
+                *self = Faulty(Oasis::new(Full::diagonal(left, right, 2.0)?), "");
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn faults_are_found() {
+        for (fault, part) in [
+            ("scoring", "scoring changes scores"),
+            ("flat", "a flat loss moves W"),
+            ("far", "its target is"),
+            ("denies", "denies it"),
+            ("grow", "growth changes scores"),
+        ] {
+            let make = || Faulty(Oasis::new(Full::diagonal(9, 9, 1.0).unwrap()), fault);
+            let found = learner(make, &examples(), Step::new(1e-3)).unwrap_err();
+            assert!(found.contains(part), "{fault}: {found}");
+        }
+    }
 }

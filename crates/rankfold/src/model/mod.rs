@@ -237,6 +237,31 @@ pub struct Prepared<R> {
 }
 
 impl Model {
+    /// A similarity that a learner of your own made: scores are dot products
+    /// and rows are taken as they are. It does all that other models do, but it
+    /// cannot go on learning where nobody knows the learner.
+    pub fn new<R: Real>(learner: &str, form: Form<R>, features: Features) -> Self {
+        Model {
+            card: Card {
+                format: FORMAT,
+                task: "similarity".into(),
+                learner: learner.into(),
+                score: Score::Dot,
+                seed: 0,
+                step_size: 0.0,
+                step_limit: None,
+                decay: None,
+                distances: None,
+                init: "given".into(),
+                counters: Counters::default(),
+                history: Vec::new(),
+            },
+            form: Precise::new(form),
+            features,
+            preprocess: Preprocess::default(),
+        }
+    }
+
     /// k.
     pub fn rank(&self) -> usize {
         with_form!(&self.form, form => form.view().rank())
