@@ -2,6 +2,7 @@
 
 mod after;
 mod demo;
+mod learners;
 mod matrices;
 mod split;
 #[path = "../support/mod.rs"]

@@ -319,11 +319,11 @@ impl Similarity {
                 "`{name}` learns a full matrix, which has no space to project rows into: the score must be dot"
             ));
         }
+        if self.learner == Rule::Lego && self.init != Init::Identity {
+            return refuse("`lego` starts from the identity".into());
+        }
         if full && self.init == Init::Gaussian {
             return refuse(format!("`{name}` starts from the identity or from zero"));
-        }
-        if self.learner == Rule::Lego && self.init == Init::Zero {
-            return refuse("`lego` starts from a positive definite matrix, zero is none".into());
         }
         if !(0.0..1.0).contains(&self.valid_fraction) {
             return refuse(format!(

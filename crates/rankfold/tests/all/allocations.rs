@@ -2,9 +2,12 @@
 
 use crate::oracle::Random;
 use rankfold::data::{Lines, TripletStream, read_labelled};
-use rankfold::form::{Factored, Psd, Tall};
+use rankfold::form::{Factored, Full, Psd, Tall};
 use rankfold::model::Steps;
-use rankfold::online::{Learner, Loreta, LoretaPsd, RankOne, Step};
+use rankfold::online::{
+    Gradient, GradientPsd, Learner, Loreta, LoretaPsd, Oasis, PassiveAggressive, RankOne, Step,
+    Turn,
+};
 use rankfold::{Loss, Similarity, SparseVec};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -79,7 +82,15 @@ fn a_step_allocates_nothing() {
     let mut random = Random::new(1);
     let (left, right) = (tall(&mut random, n, k), tall(&mut random, n, k));
     check(&mut LoretaPsd::new(Psd::new(left.clone())), n);
-    check(&mut Loreta::new(Factored::new(left, right)), n);
+    let factored = || Factored::new(left.clone(), right.clone());
+    check(&mut Loreta::new(factored()), n);
+    check(&mut Gradient::new(factored()), n);
+    check(&mut GradientPsd::new(Psd::new(left.clone())), n);
+    check(
+        &mut PassiveAggressive::new(factored(), Turn::Alternate, 0),
+        n,
+    );
+    check(&mut Oasis::new(Full::diagonal(n, n, 1.0).unwrap()), n);
 }
 
 /// A line of a stream allocates nothing once the buffers have their size, and

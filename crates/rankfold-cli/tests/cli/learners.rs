@@ -1,0 +1,197 @@
+//! Every learner and option of `train similarity` from end to end.
+
+use serde_json::Value;
+
+use crate::support::{Place, Said};
+use crate::train::place_with_data;
+
+const LEARNERS: [&str; 8] = [
+    "loreta-psd",
+    "loreta",
+    "manifold-identification",
+    "oasis",
+    "passive-aggressive",
+    "gradient",
+    "gradient-psd",
+    "lego",
+];
+
+fn train(place: &Place, more: &[&str]) -> Said {
+    let run = [
+        "train",
+        "similarity",
+        "train.svm",
+        "-o",
+        "m",
+        "--seed",
+        "3",
+        "--normalize",
+        "l2",
+    ];
+    place.run(&[&run[..], more].concat())
+}
+
+fn json(said: &Said) -> Value {
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    serde_json::from_str(&said.stdout).unwrap()
+}
+
+fn map(place: &Place) -> (f64, f64) {
+    let found = json(&place.run(&["eval", "m", "test.svm", "--json"]));
+    let map = |side: &Value| side["metrics"]["map"].as_f64().unwrap();
+    (map(&found), map(&found["control"]))
+}
+
+#[test]
+fn every_learner_goes_through_every_command() {
+    let place = place_with_data();
+    for learner in LEARNERS {
+        let full = matches!(learner, "oasis" | "lego");
+        let options = [
+            "--learner",
+            learner,
+            "--rank",
+            "6",
+            "--steps",
+            "3000",
+            "--json",
+        ];
+        let trained = json(&train(&place, &options));
+        let rank = if full { 60 } else { 6 };
+        assert_eq!(trained["learner"], learner);
+        assert_eq!(trained["rank"], rank, "{learner}");
+        assert!(trained["updates"].as_u64().unwrap() > 100, "{trained}");
+        let (model, control) = map(&place);
+        // LEGO moves the metric by little on rows like these; the others learn.
+        let gain = if learner == "lego" { -0.05 } else { 0.05 };
+        assert!(model > control + gain, "{learner}: {model} and {control}");
+
+        let info = json(&place.run(&["info", "m", "--json"]));
+        assert_eq!(info["singular_values"].is_null(), full, "{learner}");
+        assert_eq!(info["shape"], serde_json::json!([60, 60]));
+        let said = place.run(&["neighbors", "m", "test.svm", "--query", "4", "-k", "3"]);
+        assert_eq!(
+            (said.code, said.stdout.lines().count()),
+            (0, 3),
+            "{learner}"
+        );
+        let said = place.run(&["transform", "m", "test.svm", "-o", "points.npy"]);
+        if full {
+            said.refused(
+                "test.svm: a transformation needs a low-rank model: a full matrix has no space \
+                 to project rows into",
+            );
+            place
+                .run(&["eval", "m", "test.svm", "--score", "cosine"])
+                .refused(
+                    "test.svm: the projected cosine needs a low-rank model: a full matrix has no \
+                     space to project rows into",
+                );
+        } else {
+            assert_eq!(said.code, 0, "{learner}: {}", said.stderr);
+        }
+        // A new feature in the stream.
+        let line = r#"{"query":{"1":1,"99":1},"positive":{"2":1},"negative":{"9":1}}"#;
+        place.write("more.jsonl", format!("{line}\n"));
+        let updated = json(&place.run(&["update", "m", "more.jsonl", "-o", "m2", "--json"]));
+        assert_eq!(updated["new_features"], 39, "{learner}");
+    }
+}
+
+#[test]
+fn every_option_learns() {
+    let place = place_with_data();
+    for options in [
+        &["--negatives", "hard", "--candidates", "5"][..],
+        &["--negatives", "hard", "--learner", "oasis"],
+        &["--batch", "8"],
+        &["--batch", "8", "--learner", "loreta"],
+        &["--decay", "1000"],
+        &["--average"],
+        &["--average", "--learner", "oasis"],
+        &["--average", "--learner", "loreta", "--batch", "3"],
+        &["--init", "zero"],
+        &["--init", "zero", "--learner", "loreta"],
+        &["--init", "zero", "--learner", "oasis"],
+        &["--init", "gaussian"],
+    ] {
+        let said = train(
+            &place,
+            &[options, &["--rank", "6", "--steps", "6000", "--quiet"]].concat(),
+        );
+        assert_eq!(said.code, 0, "{options:?}: {}", said.stderr);
+        let (model, control) = map(&place);
+        assert!(model > control + 0.1, "{options:?}: {model} and {control}");
+    }
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    let place = place_with_data();
+    place.write("t.txt", "0 5 1\n");
+    for (options, message) in [
+        (
+            &["--learner", "oasis", "--score", "cosine"][..],
+            "`oasis` learns a full matrix, which has no space to project rows into: the score must be dot",
+        ),
+        (
+            &["--learner", "oasis", "--step-size", "1"],
+            "`oasis` chooses its own steps: bound them by the aggressiveness",
+        ),
+        (
+            &["--learner", "passive-aggressive", "--decay", "5"],
+            "`passive-aggressive` chooses its own steps: bound them by the aggressiveness",
+        ),
+        (
+            &["--learner", "lego", "--init", "zero"],
+            "`lego` starts from the identity",
+        ),
+        (
+            &["--learner", "oasis", "--init", "gaussian"],
+            "`oasis` starts from the identity or from zero",
+        ),
+        (
+            &["--learner", "gradient", "--batch", "2"],
+            "`gradient` learns from one triplet at a time",
+        ),
+        (&["--batch", "0"], "a batch needs at least 1 triplet"),
+        (
+            &["--decay", "0"],
+            "the decay must be above 0 triplets, found 0",
+        ),
+        (
+            &["--aggressiveness", "0"],
+            "the aggressiveness must be above 0, found 0",
+        ),
+        (
+            &["--negatives", "hard", "--candidates", "0"],
+            "a hard negative needs at least 1 candidate",
+        ),
+        (
+            &["--negatives", "hard", "--triplets", "t.txt"],
+            "train.svm: listed triplets bring their own negatives: hard ones are drawn from labels",
+        ),
+    ] {
+        train(&place, options).refused(message);
+    }
+    assert!(!place.names().contains(&"m".to_owned()));
+}
+
+#[test]
+fn a_start_from_zero_needs_triplets_that_span_the_rank() {
+    let place = Place::new();
+    place.write("train.svm", "0 1:1 9:0\n0 1:1\n1 2:1\n1 2:1\n");
+    train(&place, &["--init", "zero", "--rank", "5"]).refused(
+        "train.svm: the triplets do not span rank 5 from zero: choose a smaller rank or another start",
+    );
+}
+
+#[test]
+fn a_full_matrix_that_does_not_fit_is_refused() {
+    let place = Place::new();
+    place.write("train.svm", "0 1:1 2000000000:1\n0 1:1\n1 2:1\n1 2:1\n");
+    let said = train(&place, &["--learner", "oasis"]);
+    assert_eq!(said.code, 1);
+    let start = "error: train.svm: a full matrix of 2000000000 × 2000000000 needs ";
+    assert!(said.stderr.starts_with(start), "{}", said.stderr);
+}
