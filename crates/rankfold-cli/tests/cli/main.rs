@@ -3,6 +3,7 @@
 mod after;
 mod demo;
 mod matrices;
+mod objects;
 mod split;
 #[path = "../support/mod.rs"]
 mod support;
