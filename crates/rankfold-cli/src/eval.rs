@@ -5,14 +5,15 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::Labelled;
+use rankfold::form::Side;
 use rankfold::model::Precise;
-use rankfold::task::Evaluate;
+use rankfold::task::{Evaluate, Evaluation};
 use rankfold::{Model, Real, Result};
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::rows::{Fields, note_unknown, read_rows};
+use crate::rows::{Fields, check_objects, note_unknown, placed, read_rows};
 use crate::train::ScoreName;
 
 /// Measure a model on held-out data, with a simple control beside it
@@ -20,11 +21,16 @@ use crate::train::ScoreName;
 /// Every row is a query against all other rows; rows with its label should
 /// come first. Ties count against the model. The control is the cosine between
 /// the rows themselves, after the preprocessing that the model keeps.
+///
+/// With --objects every row is a query against all objects, and objects with its
+/// label should come first. Where rows and objects have features of their own,
+/// there is no control.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold eval model.safetensors test.svm
   rankfold eval model.safetensors test.svm --score dot --json
   rankfold eval model.safetensors test.npy --labels test-labels.txt
+  rankfold eval model.safetensors people.csv --objects films.csv
   rankfold eval model.safetensors news.jsonl --where split=test
       documents, for a model that was trained with --vocabulary")]
 pub struct Eval {
@@ -37,6 +43,14 @@ pub struct Eval {
     /// The labels of the rows, one a line or in an .npy array, instead of those in DATA
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
+
+    /// What the rows look for: the objects of a model that has some, or other rows like those of DATA
+    #[arg(long, value_name = "FILE")]
+    objects: Option<PathBuf>,
+
+    /// The labels of the objects, as with --labels
+    #[arg(long, value_name = "FILE", requires = "objects")]
+    object_labels: Option<PathBuf>,
 
     #[command(flatten)]
     fields: Fields,
@@ -54,6 +68,7 @@ impl Eval {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
         let model = Model::load(&self.model)?;
+        check_objects(&model, &self.model, self.objects.as_ref())?;
         let interrupt = Interrupt::watch();
         let bar = output.progress("queries");
         let progress = |done: usize| {
@@ -66,10 +81,9 @@ impl Eval {
             progress: &progress,
         };
         let found = match &model.form {
-            Precise::F32(_) => evaluate.rows(&model, self.read::<f32>(&model)?),
-            Precise::F64(_) => evaluate.rows(&model, self.read::<f64>(&model)?),
-        };
-        let found = found.map_err(|e| e.in_file(&self.data))?;
+            Precise::F32(_) => self.evaluate::<f32>(&evaluate, &model),
+            Precise::F64(_) => self.evaluate::<f64>(&evaluate, &model),
+        }?;
         bar.finish_and_clear();
         let Some(found) = found else {
             std::process::exit(130);
@@ -82,17 +96,28 @@ impl Eval {
             "task": model.card.task,
             "score": score,
             "metrics": numbers(&found.model),
-            "control": { "name": "cosine", "metrics": numbers(&found.control) },
+            "control": found.control.as_ref().map(|metrics| {
+                json!({ "name": "cosine", "metrics": numbers(metrics) })
+            }),
             "rows": found.rows,
             "skipped": found.skipped,
             "unknown_entries": found.unknown_entries,
             "seconds": seconds,
         });
-        let mut text = format!("{:<16} {:>9} {:>9}\n", "", "model", "cosine");
-        for (name, value) in &found.model {
-            let control = found.control[name];
-            text += &format!("{name:<16} {value:>9.4} {control:>9.4}\n");
+        let mut text = format!("{:<16} {:>9}", "", "model");
+        if found.control.is_some() {
+            text += &format!(" {:>9}", "cosine");
         }
+        for (name, value) in &found.model {
+            text += &format!("\n{name:<16} {value:>9.4}");
+            if let Some(control) = &found.control {
+                text += &format!(" {:>9.4}", control[name]);
+            }
+        }
+        text += match found.control {
+            Some(_) => "\n",
+            None => "\nno control: rows and objects have features of their own\n",
+        };
         text += &format!(
             "{} queries, {} skipped, {score} scores, {seconds:.1} s",
             found.rows, found.skipped
@@ -102,9 +127,24 @@ impl Eval {
 }
 
 impl Eval {
-    fn read<R: Real>(&self, model: &Model) -> Result<Labelled<R>> {
+    fn evaluate<R: Real>(
+        &self,
+        evaluate: &Evaluate<'_>,
+        model: &Model,
+    ) -> Result<Option<Evaluation>> {
         let source = self.fields.of(&self.data);
-        read_rows(&source, model.vocabulary(), self.labels.as_ref())
+        let data = read_rows::<R>(&source, model.vocabulary(), self.labels.as_ref())?;
+        let Some(objects) = &self.objects else {
+            let found = evaluate.rows(model, data);
+            return found.map_err(|e| e.in_file(&self.data));
+        };
+        let (vocabulary, labels) = (
+            model.side(Side::Right).0.vocabulary(),
+            self.object_labels.as_ref(),
+        );
+        let objects: Labelled<R> = read_rows(&self.fields.of_all(objects), vocabulary, labels)?;
+        let found = evaluate.rows_among(model, data, objects);
+        found.map_err(|e| placed(e, &self.data, self.objects.as_ref()))
     }
 }
 

@@ -28,7 +28,7 @@ impl Info {
             (form.name(), form.shape(), form.parameters(), form.refreshes())
         });
         let steps = model.preprocess.steps;
-        let json = json!({
+        let mut json = json!({
             "format": card.format,
             "task": card.task,
             "learner": card.learner,
@@ -40,6 +40,7 @@ impl Info {
             "precision": model.precision(),
             "score": card.score.name(),
             "features": model.features.kind(),
+            "objects": model.objects.as_ref().map(|objects| objects.features.kind()),
             "vocabulary": model.vocabulary().map(|v| v.len()),
             "preprocess": { "tfidf": steps.tfidf, "standardize": steps.standardize, "normalize": steps.normalize },
             "init": card.init,
@@ -55,6 +56,9 @@ impl Info {
             "refreshes": refreshes,
             "history": card.history,
         });
+        if model.objects.is_some() {
+            json["new_object_features"] = json!(card.counters.new_object_features);
+        }
         let mut text = String::new();
         let shown = json.as_object().into_iter().flatten();
         for (name, value) in shown.filter(|(name, _)| *name != "history" && *name != "format") {

@@ -5,26 +5,29 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::RowIds;
-use rankfold::eval::nearest;
+use rankfold::eval::{nearest, nearest_among};
+use rankfold::form::Side;
 use rankfold::model::Precise;
 use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
-use crate::rows::{Fields, NamedRows};
+use crate::rows::{Fields, NamedRows, check_objects};
 use crate::train::ScoreName;
 
 /// List the rows most like a row
 ///
 /// Prints a line `query rank id score` for each neighbour, separated by tabs,
 /// best first; of equal scores the earlier row comes first. A row is no
-/// neighbour of itself.
+/// neighbour of itself. With --objects the neighbours are objects.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold neighbors model.safetensors rows.svm --query 17 --query 4
       rows without ids are named by their position, from 0
   rankfold neighbors model.safetensors rows.csv -k 3 > neighbours.tsv
       the three best of every row
+  rankfold neighbors model.safetensors people.csv --objects films.csv --query ann
+      the objects that score best with a row
   rankfold neighbors model.safetensors news.jsonl --query-text 'engine oil for an old car'
       the documents most like a text, for a model that was trained with --vocabulary")]
 pub struct Neighbors {
@@ -33,6 +36,10 @@ pub struct Neighbors {
 
     /// Rows, queries and candidates alike: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     data: PathBuf,
+
+    /// The candidates: the objects of a model that has some, or other rows like those of DATA
+    #[arg(long, value_name = "FILE")]
+    objects: Option<PathBuf>,
 
     /// The id of a row to look for, may be given again [default: all rows]
     #[arg(long, value_name = "ID")]
@@ -63,6 +70,7 @@ impl Neighbors {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
         let model = Model::load(&self.model)?;
+        check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
             Precise::F32(_) => self.list::<f32>(&model, start, output),
             Precise::F64(_) => self.list::<f64>(&model, start, output),
@@ -79,13 +87,33 @@ impl Neighbors {
                 false => fits_a_line(&rows).map(|()| queries),
             })
             .map_err(|e| e.in_file(&self.data))?;
+        let objects = match &self.objects {
+            None => None,
+            Some(path) => {
+                let source = self.fields.of_all(path);
+                let objects = NamedRows::<R>::read(model, &source, Side::Right, output)?;
+                if !output.is_json() {
+                    fits_a_line(&objects).map_err(|e| e.in_file(path))?;
+                }
+                Some(objects)
+            }
+        };
+        let candidates = objects.as_ref().unwrap_or(&rows);
         let score = self.score.map(Into::into);
-        let projection = model.project(&rows.prepared, score);
+        let projection = match &objects {
+            None => model.project(&rows.prepared, score),
+            Some(objects) => model.project_between(&rows.prepared, &objects.prepared, score),
+        };
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
         let scorer = projection.scorer();
         // Texts stand behind the rows, and are no neighbours of each other.
-        let (count, wide) = (rows.len(), k.saturating_add(rows.texts.len()));
+        let count = candidates.len();
+        let wide = k.saturating_add(candidates.texts.len());
+        let search = |each: &mut Each<'_>| match &objects {
+            None => nearest(&scorer, &queries, wide, threads, each),
+            Some(_) => nearest_among(&scorer, &queries, wide, threads, each),
+        };
         let listed = |found: &[(usize, f64)]| -> Vec<(usize, f64)> {
             let of_file = found.iter().copied().filter(|&(row, _)| row < count);
             of_file.take(k).collect()
@@ -93,11 +121,11 @@ impl Neighbors {
 
         let mut out = output.stream()?;
         if !output.is_json() {
-            nearest(&scorer, &queries, wide, threads, |query, found| {
+            search(&mut |query, found| {
                 let query = rows.name(query);
                 let mut lines = String::new();
                 for (rank, (row, score)) in (1..).zip(listed(found)) {
-                    lines += &format!("{query}\t{rank}\t{}\t{score}\n", rows.ids.name(row));
+                    lines += &format!("{query}\t{rank}\t{}\t{score}\n", candidates.ids.name(row));
                 }
                 out.put(lines.as_bytes())
             })?;
@@ -110,10 +138,10 @@ impl Neighbors {
             format!("{{\"format\":1,\"task\":{task},\"score\":\"{score}\",\"k\":{k},\"queries\":[");
         out.put(head.as_bytes())?;
         let mut separator = "";
-        nearest(&scorer, &queries, wide, threads, |query, found| {
+        search(&mut |query, found| {
             let neighbors = listed(found)
                 .into_iter()
-                .map(|(row, score)| json!({ "id": rows.ids.name(row), "score": score }));
+                .map(|(row, score)| json!({ "id": candidates.ids.name(row), "score": score }));
             let neighbors: Vec<_> = neighbors.collect();
             let listed = json!({ "query": rows.name(query), "neighbors": neighbors });
             let piece = format!("{separator}{listed}");
@@ -135,6 +163,9 @@ impl Neighbors {
         named.chain(texts).collect()
     }
 }
+
+/// What is done with each query and its list.
+type Each<'a> = dyn FnMut(usize, &[(usize, f64)]) -> Result<()> + 'a;
 
 /// Ids that would break the lines apart are known before the first is written.
 fn fits_a_line<R>(rows: &NamedRows<R>) -> Result<()> {

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::Pairs;
+use rankfold::form::Side;
 use rankfold::model::Precise;
 use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
-use crate::rows::{Fields, NamedRows};
+use crate::rows::{Fields, NamedRows, check_objects};
 use crate::train::ScoreName;
 
 /// Score pairs of rows
@@ -18,10 +19,11 @@ use crate::train::ScoreName;
 /// Reads lines `left right` of row ids, separated by a tab or by spaces, and
 /// prints the score of each pair on a line of its own, in their order. Of a row
 /// that is not in DATA nothing is known, so its scores are 0; such pairs are
-/// counted.
+/// counted. With --objects a pair is a row of DATA and an object.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold predict model.safetensors pairs.txt --rows rows.svm
+  rankfold predict model.safetensors pairs.txt --rows people.csv --objects films.csv
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
@@ -33,6 +35,10 @@ pub struct Predict {
     /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
     #[arg(long, value_name = "DATA")]
     rows: PathBuf,
+
+    /// What the right names of pairs mean: the objects of a model that has some, or other rows
+    #[arg(long, value_name = "FILE")]
+    objects: Option<PathBuf>,
 
     #[command(flatten)]
     fields: Fields,
@@ -50,6 +56,7 @@ impl Predict {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
         let model = Model::load(&self.model)?;
+        check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
             Precise::F32(_) => self.score_pairs::<f32>(&model, start, output),
             Precise::F64(_) => self.score_pairs::<f64>(&model, start, output),
@@ -57,10 +64,21 @@ impl Predict {
     }
 
     fn score_pairs<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.rows), output)?;
+        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.rows), Side::Left, output)?;
+        let objects = self.objects.as_ref().map(|path| {
+            NamedRows::<R>::read(model, &self.fields.of_all(path), Side::Right, output)
+        });
+        let objects = objects.transpose()?;
         let lookup = rows.lookup();
+        let of_objects = objects
+            .as_ref()
+            .map(|objects| objects.lookup().of_objects());
+        let of_objects = of_objects.as_ref().unwrap_or(&lookup);
         let score = self.score.map(Into::into);
-        let projection = model.project(&rows.prepared, score);
+        let projection = match &objects {
+            None => model.project(&rows.prepared, score),
+            Some(objects) => model.project_between(&rows.prepared, &objects.prepared, score),
+        };
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
 
         let mut pairs = Pairs::open(&self.input)?;
@@ -70,9 +88,10 @@ impl Predict {
                 return Ok(None);
             };
             let pair = if self.strict {
-                pairs.resolve(&named, &lookup)?.map(Some)
+                let found = pairs.resolve_between(&named, &lookup, of_objects)?;
+                found.map(Some)
             } else {
-                pairs.resolve_known(&named, &lookup)?
+                pairs.resolve_known_between(&named, &lookup, of_objects)?
             };
             Ok(Some(match pair {
                 [Some(left), Some(right)] => projection.score(left, right),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{Condition, Labelled, RowIds, RowLookup, read_labels, read_with};
+use rankfold::form::Side;
 use rankfold::model::Prepared;
 use rankfold::{Error, Model, Real, Result};
 
@@ -41,6 +42,36 @@ impl Fields {
             condition: self.condition.clone(),
         }
     }
+
+    /// The documents of another file, all of them.
+    pub fn of_all(&self, path: &Path) -> Documents {
+        Documents {
+            condition: None,
+            ..self.of(path)
+        }
+    }
+}
+
+/// An error at the start where a model needs objects, and none are given.
+pub fn check_objects(model: &Model, path: &Path, objects: Option<&PathBuf>) -> Result<()> {
+    if model.objects.is_some() && objects.is_none() {
+        let message = "the model scores rows with objects: give them with --objects FILE";
+        return Err(Error::input(message).in_file(path));
+    }
+    Ok(())
+}
+
+/// An error in the file that it is about: the library knows objects by no other
+/// name.
+pub fn placed(error: Error, data: &Path, objects: Option<&PathBuf>) -> Error {
+    match (error.message.strip_prefix("objects: "), objects) {
+        (Some(message), Some(objects)) => Error {
+            message: message.to_owned(),
+            ..error.clone()
+        }
+        .in_file(objects),
+        _ => error.in_file(data),
+    }
 }
 
 /// Reads rows or documents, with the labels of another file instead of their
@@ -69,24 +100,23 @@ pub struct NamedRows<R> {
 }
 
 impl<R: Real> NamedRows<R> {
-    /// Reads a file in the model's features, with a note on what it does not know.
-    pub fn read(model: &Model, source: &Documents, output: &Output) -> Result<Self> {
-        Self::read_with_texts(model, source, Vec::new(), output)
+    /// Reads a file in the features of a side, with a note on what the model does
+    /// not know.
+    pub fn read(model: &Model, source: &Documents, side: Side, output: &Output) -> Result<Self> {
+        let data = model.read_side::<R>(source, side)?;
+        Self::prepared(model, source, data, side, Vec::new(), output)
     }
 
-    /// The same, with texts made into rows behind those of the file.
+    /// The same for the left side, with texts made into rows behind those of the
+    /// file.
     pub fn read_with_texts(
         model: &Model,
         source: &Documents,
         texts: Vec<String>,
         output: &Output,
     ) -> Result<Self> {
-        let Labelled {
-            mut rows,
-            ids,
-            features,
-            ..
-        } = model.read::<R>(source)?;
+        let mut data = model.read::<R>(source)?;
+        let rows = &mut data.rows;
         for text in &texts {
             let Some(vocabulary) = model.vocabulary() else {
                 return Err(Error::input(
@@ -101,7 +131,24 @@ impl<R: Real> NamedRows<R> {
             }
             rows.push(row.as_row());
         }
-        let prepared = model.prepare(rows, &features);
+        Self::prepared(model, source, data, Side::Left, texts, output)
+    }
+
+    fn prepared(
+        model: &Model,
+        source: &Documents,
+        data: Labelled<R>,
+        side: Side,
+        texts: Vec<String>,
+        output: &Output,
+    ) -> Result<Self> {
+        let Labelled {
+            rows,
+            ids,
+            features,
+            ..
+        } = data;
+        let prepared = model.prepare_side(rows, &features, side);
         let prepared = prepared.map_err(|e| e.in_file(&source.path))?;
         note_unknown(output, prepared.unknown_entries);
         Ok(NamedRows {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rankfold::data::text::{Documents, Vocabulary};
-use rankfold::data::{Labelled, RowLookup, Triplets};
+use rankfold::data::text::Vocabulary;
+use rankfold::data::{Labelled, Triplets};
 use rankfold::model::Steps;
 use rankfold::online::Rule;
 use rankfold::sample::Triplet;
-use rankfold::task::{Checkpoint, Event, Init, Negatives, Session, Stopped};
+use rankfold::task::{Checkpoint, Event, Init, Negatives, Session, Stopped, TrainingData};
 use rankfold::{Error, Real, Result, Score, Similarity};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::curve::Curve;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
-use crate::rows::{Fields, read_rows};
+use crate::rows::{Fields, placed, read_rows};
 
 /// Learn a model from data
 #[derive(Args)]
@@ -57,7 +57,9 @@ impl Train {
   rankfold train similarity news.jsonl -o m.safetensors --vocabulary news.json --where split=train
       documents; the model keeps the vocabulary, so that later commands take documents as well
   rankfold train similarity rows.npy -o m.safetensors --labels labels.txt --normalize l2
-      an array from NumPy; .npz may hold the labels itself, as `y`")]
+      an array from NumPy; .npz may hold the labels itself, as `y`
+  rankfold train similarity people.csv --objects films.csv -o m.safetensors --rank 10 --triplets likes.txt
+      two kinds of things: lines such as `ann alien titanic`, a row and two objects")]
 pub struct TrainSimilarity {
     /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
     data: PathBuf,
@@ -78,11 +80,21 @@ pub struct TrainSimilarity {
     #[command(flatten)]
     fields: Fields,
 
-    /// The geometry: symmetric positive semi-definite, or any matrix
-    #[arg(long, value_enum, default_value_t = LearnerName::LoretaPsd)]
-    learner: LearnerName,
+    /// Positives and negatives are these, when they are other things than the rows of DATA: rows in
+    /// any format of DATA, with features of their own; labels are matched by name
+    #[arg(long, value_name = "FILE")]
+    objects: Option<PathBuf>,
 
-    /// Rank of W, at most the number of features
+    /// The labels of the objects, as with --labels
+    #[arg(long, value_name = "FILE", requires = "objects")]
+    object_labels: Option<PathBuf>,
+
+    /// The geometry: symmetric positive semi-definite, or any matrix [default: loreta-psd, with
+    /// --objects loreta]
+    #[arg(long, value_enum)]
+    learner: Option<LearnerName>,
+
+    /// Rank of W, at most the number of features, and of those of the objects
     #[arg(long, default_value_t = 30)]
     rank: usize,
 
@@ -134,7 +146,8 @@ pub struct TrainSimilarity {
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Learn from these triplets of row ids, `query positive negative` a line; `-` is stdin
+    /// Learn from these triplets of row ids, `query positive negative` a line; `-` is stdin. With
+    /// --objects the last two are ids of objects
     #[arg(long, value_name = "FILE")]
     triplets: Option<PathBuf>,
 
@@ -298,6 +311,14 @@ impl TrainSimilarity {
         }
     }
 
+    fn rule(&self) -> Rule {
+        match (self.learner, &self.objects) {
+            (Some(name), _) => name.into(),
+            (None, Some(_)) => Rule::Loreta,
+            (None, None) => Rule::LoretaPsd,
+        }
+    }
+
     fn options(&self) -> Similarity {
         let init = match self.init {
             InitName::Identity => Init::Identity,
@@ -308,7 +329,7 @@ impl TrainSimilarity {
             NegativesName::Random => Negatives::Random,
             NegativesName::Hard => Negatives::Hard(self.candidates),
         };
-        let mut options = Similarity::new(self.learner.into())
+        let mut options = Similarity::new(self.rule())
             .rank(self.rank)
             .aggressiveness(self.aggressiveness)
             .batch(self.batch)
@@ -369,24 +390,41 @@ impl TrainSimilarity {
                 self.labels.as_deref(),
                 self.valid_labels.as_deref(),
                 self.vocabulary.as_deref(),
+                self.objects.as_deref(),
+                self.object_labels.as_deref(),
             ],
         )?;
         let options = self.options();
         options.check()?;
+        if let Some(objects) = &self.objects {
+            options.check_objects()?;
+            let others = [
+                Some(&self.data),
+                self.triplets.as_ref(),
+                self.valid.as_ref(),
+            ];
+            if objects == Path::new("-") && others.contains(&Some(objects)) {
+                return Err(Error::input(
+                    "--objects and another input cannot both be stdin",
+                ));
+            }
+        }
         let vocabulary = self.vocabulary.as_ref().map(Vocabulary::load).transpose()?;
         let source = self.fields.of(&self.data);
         let mut data = read_rows::<R>(&source, vocabulary.as_ref(), self.labels.as_ref())?;
+        let objects = self.objects.as_ref().map(|path| {
+            let source = self.fields.of_all(path);
+            read_rows::<R>(&source, None, self.object_labels.as_ref())
+        });
+        let objects = objects.transpose()?;
         let listed = self
             .triplets
             .as_ref()
-            .map(|path| read_triplets(path, &data))
+            .map(|path| read_triplets(path, &data, objects.as_ref()))
             .transpose()?;
         let valid = self.valid.as_ref();
         let valid = valid.map(|path| {
-            let source = Documents {
-                condition: None,
-                ..self.fields.of(path)
-            };
+            let source = self.fields.of_all(path);
             read_rows::<R>(&source, vocabulary.as_ref(), self.valid_labels.as_ref())
         });
         let valid = valid.transpose()?;
@@ -406,17 +444,27 @@ impl TrainSimilarity {
             Some(path) => Some((path, Checkpoint::load(path)?)),
             None => None,
         };
+        let training = TrainingData {
+            rows: &data,
+            objects: objects.as_ref(),
+        };
         let mut earlier = 0.0;
         let mut session = match resumed {
             Some((path, checkpoint)) => {
                 earlier = checkpoint.seconds();
-                Session::resume(&options, &data, listed, valid.as_ref(), checkpoint)
-                    .map_err(|e| e.in_file(path))?
+                Session::resume(&options, training, listed, valid.as_ref(), checkpoint)
+                    .map_err(|e| placed(e, path, self.objects.as_ref()))?
             }
-            None => Session::new(&options, &data, listed, valid.as_ref())
-                .map_err(|e| e.in_file(&self.data))?,
+            None => Session::new(&options, training, listed, valid.as_ref())
+                .map_err(|e| placed(e, &self.data, self.objects.as_ref()))?,
         };
         drop(valid);
+        let skipped = session.skipped();
+        if skipped > 0 {
+            output.note(&format!(
+                "{skipped} rows are no queries: no object has their label"
+            ));
+        }
         self.describe_step(&session, output);
         let mut curve = match &self.curve {
             Some(path) => Some(Curve::open(path, session.counters().steps)?),
@@ -487,8 +535,8 @@ impl TrainSimilarity {
                 ("interrupted", path)
             }
         };
-        let (learner, seconds) = (Rule::from(self.learner).name(), seconds());
-        let report = json!({
+        let (learner, seconds) = (self.rule().name(), seconds());
+        let mut report = json!({
             "format": 1,
             "task": "similarity",
             "learner": learner,
@@ -503,6 +551,9 @@ impl TrainSimilarity {
             "model": written.display().to_string(),
             "metrics": metrics,
         });
+        if self.objects.is_some() {
+            report["skipped"] = json!(skipped);
+        }
         let mut text = format!(
             "{}{learner} of rank {}: {} steps, {} updates, {} refused, step size {step_size}, {seconds:.1} s",
             if stopped == "interrupted" {
@@ -553,12 +604,19 @@ fn beside(model: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn read_triplets<R: Real>(path: &Path, data: &Labelled<R>) -> Result<Vec<Triplet>> {
-    let lookup = RowLookup::new(&data.ids, data.rows.len());
+fn read_triplets<R: Real>(
+    path: &Path,
+    data: &Labelled<R>,
+    objects: Option<&Labelled<R>>,
+) -> Result<Vec<Triplet>> {
+    let rows = data.lookup();
+    let objects = objects.map(|objects| objects.lookup().of_objects());
+    let objects = objects.as_ref().unwrap_or(&rows);
     let mut lines = Triplets::open(path)?;
     let mut out = Vec::new();
     while let Some(named) = lines.next() {
-        let [query, positive, negative] = lines.resolve(&named?, &lookup)?.map(|row| row as u32);
+        let found = lines.resolve_between(&named?, &rows, objects)?;
+        let [query, positive, negative] = found.map(|row| row as u32);
         out.push(Triplet {
             query,
             positive,

@@ -39,7 +39,7 @@ pub struct Transform {
     #[command(flatten)]
     fields: Fields,
 
-    /// The side of the score that the rows are meant for
+    /// The side of the score that the rows are meant for; `right` is that of objects
     #[arg(long, value_enum, default_value_t = SideName::Left)]
     side: SideName,
 }
@@ -78,8 +78,9 @@ impl Transform {
     }
 
     fn write<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.data), output)?;
-        let points = model.embed(&rows.prepared, self.side.into());
+        let (source, side) = (self.fields.of(&self.data), self.side.into());
+        let rows = NamedRows::<R>::read(model, &source, side, output)?;
+        let points = model.embed(&rows.prepared, side);
         let points = points.map_err(|e| e.in_file(&self.data))?;
         write_vectors(&self.output, &rows.ids, &points.values, points.rank)?;
         let report = json!({

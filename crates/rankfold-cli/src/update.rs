@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{RowIds, RowLookup, TripletStream, read_labelled};
+use rankfold::data::{Names, RowIds, RowLookup, TripletStream, read_labelled};
+use rankfold::form::Side;
 use rankfold::model::{Counters, Precise};
-use rankfold::task::Online;
+use rankfold::task::{Online, Sides};
 use rankfold::{Error, Model, Real, Result, Rows};
 use serde_json::json;
 
@@ -20,6 +21,8 @@ use crate::{paths, patient};
 /// the positive than like the negative. R is the id of a row of --rows, or features
 /// by value, {"feature":value,…}; features are called as in the training data, by
 /// number (from 1) or by name. New features are welcome. Other fields are ignored.
+/// Positive and negative are ids of --objects, or features of objects, for a model
+/// that has some.
 ///
 /// At a broken line the command stops with an error; what was learned before it is
 /// written all the same. Ctrl-C ends the stream and writes the model, too.
@@ -47,6 +50,10 @@ pub struct Update {
     /// The rows that ids name: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
     #[arg(long, value_name = "DATA")]
     rows: Option<PathBuf>,
+
+    /// The rows that the ids of positives and negatives name, where these are not those of --rows
+    #[arg(long, value_name = "FILE")]
+    objects: Option<PathBuf>,
 
     /// Step size from here on; the model keeps it [default: that of its training]
     #[arg(long, value_name = "S")]
@@ -80,10 +87,20 @@ impl Update {
         if self.stream == dash && self.rows.as_deref() == Some(dash) {
             return Err(Error::input("--rows and the stream cannot both be stdin"));
         }
+        let others = [Some(&self.stream), self.rows.as_ref()];
+        if self.objects.as_deref() == Some(dash) && others.contains(&self.objects.as_ref()) {
+            return Err(Error::input(
+                "--objects and another input cannot both be stdin",
+            ));
+        }
         // The model itself may be replaced: it is read before it is written.
         paths::check(
             &[Some(&self.output)],
-            &[Some(&self.stream), self.rows.as_deref()],
+            &[
+                Some(&self.stream),
+                self.rows.as_deref(),
+                self.objects.as_deref(),
+            ],
         )?;
         let model = Model::load(&self.model)?;
         match &model.form {
@@ -93,7 +110,7 @@ impl Update {
     }
 
     fn learn<R: Real>(self, model: Model, start: Instant, output: &Output) -> Result<()> {
-        let rank = model.rank();
+        let (rank, two_kinds) = (model.rank(), model.objects.is_some());
         let learner = model.into_learner::<R>();
         let mut learner = learner.map_err(|e| e.in_file(&self.model))?;
         if let Some(size) = self.step_size {
@@ -101,19 +118,42 @@ impl Update {
         }
         let before = learner.counters();
         let (ids, rows) = match &self.rows {
-            Some(path) => self.read_rows(&mut learner, path)?,
+            Some(path) => self.read_rows(&mut learner, path, Side::Left)?,
             None => (RowIds::Positions, Rows::new()),
         };
         let lookup = RowLookup::new(&ids, rows.len());
         let lookup = self.rows.is_some().then_some(&lookup);
+        let objects = match &self.objects {
+            Some(path) => Some(self.read_rows(&mut learner, path, Side::Right)?),
+            None => None,
+        };
+        let of_objects = objects
+            .as_ref()
+            .map(|(ids, objects)| RowLookup::new(ids, objects.len()).of_objects());
+        let of_objects = match &of_objects {
+            // Positives and negatives are rows like the query.
+            None if !two_kinds => lookup,
+            found => found.as_ref(),
+        };
+        let sides = Sides {
+            left: &rows,
+            right: objects.as_ref().map_or(&rows, |(_, objects)| objects),
+        };
 
         let interrupt = Interrupt::watch();
         let mut stream = TripletStream::new(patient::lines(&self.stream, &interrupt)?);
         let bar = output.counter("triplets");
         let ended = loop {
-            let learned = match stream.read(learner.features(), lookup) {
+            let row = Names::new(learner.features(), lookup);
+            let object = Names::new(learner.features_of(Side::Right), of_objects);
+            let object = if two_kinds {
+                object.of_objects()
+            } else {
+                object
+            };
+            let learned = match stream.read_between(row, object) {
                 Ok(None) => break Ended::Finished,
-                Ok(Some(triplet)) => learner.learn_line(&triplet, &rows).map(drop),
+                Ok(Some(triplet)) => learner.learn_line(&triplet, sides).map(drop),
                 Err(error) => Err(error),
             };
             match learned.map_err(|e| stream.place(e)) {
@@ -154,7 +194,15 @@ impl Update {
             _ => "end",
         };
         let lines = stream.line();
-        self.report(&learner, rank, &done, lines, stopped, start, output)?;
+        self.report(
+            &learner,
+            (rank, two_kinds),
+            &done,
+            lines,
+            stopped,
+            start,
+            output,
+        )?;
         match ended {
             Ended::Interrupted => std::process::exit(130),
             _ => Ok(()),
@@ -167,9 +215,10 @@ impl Update {
         &self,
         learner: &mut Online<R>,
         path: &Path,
+        side: Side,
     ) -> Result<(RowIds, Rows<R>)> {
         let data = read_labelled::<R>(path)?;
-        let rows = learner.prepare(data.rows, &data.features);
+        let rows = learner.prepare_side(side, data.rows, &data.features);
         Ok((data.ids, rows.map_err(|e| e.in_file(path))?))
     }
 
@@ -177,7 +226,7 @@ impl Update {
     fn report<R: Real>(
         &self,
         learner: &Online<R>,
-        rank: usize,
+        (rank, two_kinds): (usize, bool),
         done: &Counters,
         lines: u64,
         stopped: &str,
@@ -187,7 +236,7 @@ impl Update {
         let (card, seconds) = (learner.card(), start.elapsed().as_secs_f64());
         let path = self.output.display().to_string();
         let loss = (done.steps > 0).then(|| done.mean_loss());
-        let report = json!({
+        let mut report = json!({
             "format": 1,
             "task": card.task,
             "learner": card.learner,
@@ -206,13 +255,19 @@ impl Update {
             "seconds": seconds,
             "model": path,
         });
+        let mut grown = format!("{} new features", done.new_features);
+        if two_kinds {
+            report["new_object_features"] = json!(done.new_object_features);
+            report["object_features"] = json!(learner.columns_of(Side::Right));
+            grown += &format!(", {} of objects", done.new_object_features);
+        }
         let interrupted = match stopped {
             "interrupted" => "interrupted: ",
             _ => "",
         };
         let mut text = format!(
-            "{interrupted}{} of rank {rank}: {} steps, {} updates, {} refused, {} new features, {} seeded",
-            card.learner, done.steps, done.updates, done.refused, done.new_features, done.seeded
+            "{interrupted}{} of rank {rank}: {} steps, {} updates, {} refused, {grown}, {} seeded",
+            card.learner, done.steps, done.updates, done.refused, done.seeded
         );
         match loss {
             Some(loss) if loss < 1e4 => text += &format!(", mean loss {loss:.4}"),

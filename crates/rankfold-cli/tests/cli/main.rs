@@ -4,6 +4,7 @@ mod after;
 mod demo;
 mod learners;
 mod matrices;
+mod objects;
 mod split;
 #[path = "../support/mod.rs"]
 mod support;

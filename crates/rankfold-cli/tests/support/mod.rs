@@ -84,6 +84,14 @@ impl Said {
         value
     }
 
+    /// The JSON object of a successful command that measures no time.
+    #[allow(dead_code, reason = "not used by every test binary")]
+    #[track_caller]
+    pub fn json_without_seconds(&self) -> serde_json::Value {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""));
+        serde_json::from_str(&self.stdout).expect("JSON")
+    }
+
     /// Asserts bad input, with exactly this on stderr and nothing on stdout.
     #[allow(dead_code, reason = "not used by every test binary")]
     #[track_caller]

@@ -38,6 +38,15 @@ impl Features {
         }
     }
 
+    /// The names of the columns, where they have some.
+    pub(crate) fn names(&self) -> Option<Vec<&str>> {
+        match self {
+            Features::Numbered => None,
+            Features::Terms(vocabulary) => Some(vocabulary.terms().collect()),
+            Features::Named(ids) | Features::Columns(ids) => Some(ids.iter().collect()),
+        }
+    }
+
     /// Puts rows whose columns are called `theirs` into the columns of `self`.
     /// Entries that `self` has no column for are dropped, or keep a number
     /// beyond its columns where these are numbers.

@@ -31,13 +31,17 @@ pub struct RowLookup<'a> {
     /// name stands twice.
     names: Option<HashMap<&'a str, Option<usize>>>,
     rows: usize,
+    /// What errors call a row.
+    noun: &'static str,
 }
 
 impl<'a> RowLookup<'a> {
     /// For so many rows with these names.
     pub fn new(ids: &'a RowIds, rows: usize) -> Self {
+        let noun = "row";
         let RowIds::Named(named) = ids else {
-            return RowLookup { names: None, rows };
+            let names = None;
+            return RowLookup { names, rows, noun };
         };
         let mut names = HashMap::with_capacity(named.len());
         for (i, name) in named.iter().enumerate() {
@@ -47,13 +51,23 @@ impl<'a> RowLookup<'a> {
         RowLookup {
             names: Some(names),
             rows,
+            noun,
+        }
+    }
+
+    /// The same rows, called objects in errors.
+    pub fn of_objects(self) -> Self {
+        RowLookup {
+            noun: "object",
+            ..self
         }
     }
 
     /// The row with this name.
     pub fn find(&self, name: &str) -> Result<usize> {
         let found = self.find_any(name)?;
-        found.ok_or_else(|| Error::input(format!("no row is called `{name}`")))
+        let noun = self.noun;
+        found.ok_or_else(|| Error::input(format!("no {noun} is called `{name}`")))
     }
 
     /// The row whose name is this number.
@@ -72,7 +86,8 @@ impl<'a> RowLookup<'a> {
         };
         match found {
             Some(None) => Err(Error::input(format!(
-                "more than one row is called `{name}`"
+                "more than one {} is called `{name}`",
+                self.noun
             ))),
             found => Ok(found.flatten()),
         }
@@ -93,6 +108,9 @@ mod tests {
         );
         assert_eq!(lookup.find_number(2), Ok(2));
         assert_eq!(lookup.find_number(3), lookup.find("3").map(|_| 0));
+        let objects = RowLookup::new(&RowIds::Positions, 3).of_objects();
+        let message = objects.find("3").unwrap_err().message;
+        assert_eq!(message, "no object is called `3`");
         let ids = RowIds::Named(["a", "b", "7"].map(String::from).into());
         assert_eq!(RowLookup::new(&ids, 3).find_number(7), Ok(2));
         assert!(RowLookup::new(&ids, 3).find_number(1).is_err());

@@ -36,7 +36,7 @@ pub use open::{Lines, open};
 pub use output::{BROKEN_PIPE, Output, write_atomically};
 pub use relations::{NamedRows, NamedTriplet, Pairs, Relations, Triplets};
 pub use split::{Condition, SplitSummary, TestPart, split, split_key};
-pub use stream::{StreamRow, TripletStream};
+pub use stream::{Names, StreamRow, TripletStream};
 pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
 pub use vectors::{VectorFormat, write_vectors};

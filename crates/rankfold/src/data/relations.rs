@@ -61,9 +61,21 @@ impl Pairs {
 impl<const N: usize> Relations<N> {
     /// The row numbers of a line.
     pub fn resolve(&self, named: &NamedRows<N>, rows: &RowLookup<'_>) -> Result<[usize; N]> {
+        self.resolve_between(named, rows, rows)
+    }
+
+    /// The numbers of a line whose first name is that of a row, and all others
+    /// those of objects.
+    pub fn resolve_between(
+        &self,
+        named: &NamedRows<N>,
+        rows: &RowLookup<'_>,
+        objects: &RowLookup<'_>,
+    ) -> Result<[usize; N]> {
         let mut out = [0; N];
-        for (row, name) in out.iter_mut().zip(&named.names) {
-            *row = rows.find(name).map_err(|e| self.place(named, e))?;
+        let lookups = std::iter::once(rows).chain(std::iter::repeat(objects));
+        for ((row, name), lookup) in out.iter_mut().zip(&named.names).zip(lookups) {
+            *row = lookup.find(name).map_err(|e| self.place(named, e))?;
         }
         Ok(out)
     }
@@ -75,9 +87,21 @@ impl<const N: usize> Relations<N> {
         named: &NamedRows<N>,
         rows: &RowLookup<'_>,
     ) -> Result<[Option<usize>; N]> {
+        self.resolve_known_between(named, rows, rows)
+    }
+
+    /// The same where the first name is that of a row, and all others those of
+    /// objects.
+    pub fn resolve_known_between(
+        &self,
+        named: &NamedRows<N>,
+        rows: &RowLookup<'_>,
+        objects: &RowLookup<'_>,
+    ) -> Result<[Option<usize>; N]> {
         let mut out = [None; N];
-        for (row, name) in out.iter_mut().zip(&named.names) {
-            *row = rows.find_any(name).map_err(|e| self.place(named, e))?;
+        let lookups = std::iter::once(rows).chain(std::iter::repeat(objects));
+        for ((row, name), lookup) in out.iter_mut().zip(&named.names).zip(lookups) {
+            *row = lookup.find_any(name).map_err(|e| self.place(named, e))?;
         }
         Ok(out)
     }

@@ -59,11 +59,32 @@ enum Found {
     Features,
 }
 
-/// Where names lead.
-#[derive(Clone, Copy)]
-struct Names<'a> {
+/// Where the names in a line lead.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
     features: &'a Features,
     rows: Option<&'a RowLookup<'a>>,
+    /// What errors call a row.
+    noun: &'static str,
+}
+
+impl<'a> Names<'a> {
+    /// Features are found by what these are called, ids in these rows.
+    pub fn new(features: &'a Features, rows: Option<&'a RowLookup<'a>>) -> Self {
+        Names {
+            features,
+            rows,
+            noun: "row",
+        }
+    }
+
+    /// The same, for rows that errors call objects.
+    pub fn of_objects(self) -> Self {
+        Names {
+            noun: "object",
+            ..self
+        }
+    }
 }
 
 impl<R: Real> TripletStream<R> {
@@ -89,7 +110,17 @@ impl<R: Real> TripletStream<R> {
         features: &Features,
         rows: Option<&RowLookup<'_>>,
     ) -> Result<Option<Triplet<StreamRow<'_, R>>>> {
-        let names = Names { features, rows };
+        let names = Names::new(features, rows);
+        self.read_between(names, names)
+    }
+
+    /// The same where the query is a row and the others are objects.
+    pub fn read_between(
+        &mut self,
+        rows: Names<'_>,
+        objects: Names<'_>,
+    ) -> Result<Option<Triplet<StreamRow<'_, R>>>> {
+        let names = [rows, objects, objects];
         loop {
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
@@ -164,7 +195,7 @@ fn twice(name: &str) -> String {
 fn parse<R: Real>(
     line: &[u8],
     roles: &mut [Role<R>; 3],
-    names: Names<'_>,
+    names: [Names<'_>; 3],
 ) -> std::result::Result<(), String> {
     for role in roles.iter_mut() {
         role.found = None;
@@ -180,7 +211,8 @@ fn parse<R: Real>(
     }
     roles
         .iter_mut()
-        .try_for_each(|role| role.settle(names.features))
+        .zip(names)
+        .try_for_each(|(role, names)| role.settle(names.features))
 }
 
 /// What to say of a line that is no triplet: perhaps another task's.
@@ -196,7 +228,7 @@ fn other_shape(line: &[u8]) -> String {
 
 struct TripletSeed<'s, R> {
     roles: &'s mut [Role<R>; 3],
-    names: Names<'s>,
+    names: [Names<'s>; 3],
 }
 
 impl<'de, R: Real> DeserializeSeed<'de> for TripletSeed<'_, R> {
@@ -227,6 +259,7 @@ impl<'de, R: Real> Visitor<'de> for TripletSeed<'_, R> {
                 let message = format!("`{}` stands twice", ROLES[number]);
                 return Err(M::Error::custom(message));
             }
+            let names = names[number];
             map.next_value_seed(RoleSeed { role, names })?;
         }
         Ok(())
@@ -246,7 +279,8 @@ impl<R> RoleSeed<'_, R> {
     ) -> std::result::Result<(), E> {
         let Some(rows) = self.names.rows else {
             return Err(E::custom(format!(
-                "expected an object of features, found the row id `{id}` and no rows to look it up in"
+                "expected an object of features, found the {0} id `{id}` and no {0}s to look it up in",
+                self.names.noun
             )));
         };
         let row = find(rows).map_err(|e| E::custom(e.message))?;

@@ -11,9 +11,10 @@ use crate::{Real, Rows, SparseRow};
 /// Cosines between sparse rows. A zero row has cosine 0 with every row.
 #[derive(Debug, Clone)]
 pub struct Cosine<'a, R> {
-    rows: &'a Rows<R>,
-    /// ‖row‖, or 1 for a zero row.
+    queries: &'a Rows<R>,
+    /// ‖query‖, or 1 for a zero row.
     norms: Vec<f64>,
+    candidates: usize,
     /// The columns in use, rising.
     columns: Vec<u32>,
     /// Where the list of each of `columns` starts, with the end at last.
@@ -26,8 +27,24 @@ impl<'a, R: Real> Cosine<'a, R> {
     /// Builds the inverted index of the rows.
     #[track_caller]
     pub fn new(rows: &'a Rows<R>) -> Self {
-        let count = u32::try_from(rows.len()).expect("fewer than 2³² rows");
         let norms: Vec<f64> = rows.iter().map(norm).collect();
+        Self::index(rows, norms.clone(), rows, &norms)
+    }
+
+    /// Cosines of queries with candidates in the same columns.
+    #[track_caller]
+    pub fn between(queries: &'a Rows<R>, candidates: &Rows<R>) -> Self {
+        let norms = candidates.iter().map(norm).collect::<Vec<f64>>();
+        Self::index(
+            queries,
+            queries.iter().map(norm).collect(),
+            candidates,
+            &norms,
+        )
+    }
+
+    fn index(queries: &'a Rows<R>, of_queries: Vec<f64>, rows: &Rows<R>, norms: &[f64]) -> Self {
+        let count = u32::try_from(rows.len()).expect("fewer than 2³² rows");
 
         let mut columns: Vec<u32> = rows.iter().flat_map(|row| row.indices).copied().collect();
         columns.sort_unstable();
@@ -48,8 +65,9 @@ impl<'a, R: Real> Cosine<'a, R> {
             }
         }
         Cosine {
-            rows,
-            norms,
+            queries,
+            norms: of_queries,
+            candidates: rows.len(),
             columns,
             starts,
             postings,
@@ -59,16 +77,21 @@ impl<'a, R: Real> Cosine<'a, R> {
 
 impl<R: Real> Scorer for Cosine<'_, R> {
     fn rows(&self) -> usize {
-        self.rows.len()
+        self.queries.len()
+    }
+
+    fn candidates(&self) -> usize {
+        self.candidates
     }
 
     fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
         out.fill(0.0);
-        let outs = out.chunks_exact_mut(self.rows.len());
+        let outs = out.chunks_exact_mut(self.candidates.max(1));
         for (query, out) in (first..first + queries).zip(outs) {
-            for (column, value) in self.rows.row(query).iter() {
-                let list = self.columns.binary_search(&column);
-                let list = list.expect("a column in use");
+            for (column, value) in self.queries.row(query).iter() {
+                let Ok(list) = self.columns.binary_search(&column) else {
+                    continue;
+                };
                 let value = value.to_f64() / self.norms[query];
                 for &(row, other) in &self.postings[self.starts[list]..self.starts[list + 1]] {
                     out[row as usize] += value * other.to_f64();
@@ -136,6 +159,15 @@ mod tests {
             let want = rows.row(i).dot(rows.row(j)) / (norm(i) * norm(j)).max(f64::MIN_POSITIVE);
             // The index holds rounded values, and Σ|xᵢyᵢ| ≤ ‖x‖‖y‖ = 1.
             assert!((got - want).abs() <= f64::from(f32::EPSILON));
+        }
+        // Candidates of their own: the same numbers, where queries have columns
+        // that no candidate has.
+        let few = rows.select([3, 20, 1]);
+        let mut some = vec![f64::NAN; rows.len() * 3];
+        Cosine::between(&rows, &few).scores(&mut some, 0, rows.len());
+        let all = all_scores(&rows);
+        for (at, got) in some.into_iter().enumerate() {
+            assert_eq!(got, all[at / 3 * rows.len() + [3, 20, 1][at % 3]]);
         }
     }
 }

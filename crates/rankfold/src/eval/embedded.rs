@@ -24,6 +24,7 @@ pub struct Embedded<'a, R> {
     /// Panels of `rank` × [`LANES`], the last one filled up with zeros.
     panels: Vec<R>,
     rank: usize,
+    candidates: usize,
 }
 
 impl<'a, R: Real> Embedded<'a, R> {
@@ -31,9 +32,10 @@ impl<'a, R: Real> Embedded<'a, R> {
     #[track_caller]
     pub fn new(left: &'a [R], right: &[R], rank: usize) -> Self {
         assert!(rank > 0, "rows need at least one coordinate");
-        assert_eq!(left.len(), right.len(), "as many left rows as right rows");
-        assert_eq!(left.len() % rank, 0, "whole rows of {rank} coordinates");
-        let rows = left.len() / rank;
+        for side in [left, right] {
+            assert_eq!(side.len() % rank, 0, "whole rows of {rank} coordinates");
+        }
+        let rows = right.len() / rank;
         let mut panels = vec![R::default(); rows.div_ceil(LANES) * LANES * rank];
         let sources = right.chunks(LANES * rank);
         for (panel, source) in panels.chunks_exact_mut(LANES * rank).zip(sources) {
@@ -43,13 +45,22 @@ impl<'a, R: Real> Embedded<'a, R> {
                 }
             }
         }
-        Embedded { left, panels, rank }
+        Embedded {
+            left,
+            panels,
+            rank,
+            candidates: rows,
+        }
     }
 }
 
 impl<R: Real> Scorer for Embedded<'_, R> {
     fn rows(&self) -> usize {
         self.left.len() / self.rank
+    }
+
+    fn candidates(&self) -> usize {
+        self.candidates
     }
 
     fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
@@ -63,7 +74,7 @@ impl<R: Real> Scorer for Embedded<'_, R> {
                 slot[i % QUERIES] = value.to_f64();
             }
         }
-        score(out, &self.panels, &groups, self.rank, self.rows());
+        score(out, &self.panels, &groups, self.rank, self.candidates);
     }
 }
 
@@ -138,18 +149,20 @@ mod tests {
 
     #[test]
     fn scores_are_plain_sums_in_every_block() {
-        for (rows, rank) in [(1, 1), (7, 3), (8, 30), (9, 1), (21, 31), (40, 4)] {
-            let (left, right) = (numbers(rows * rank, 1), numbers(rows * rank, 2));
+        let shapes = [(1, 1), (7, 3), (8, 30), (9, 1), (21, 31), (40, 4)];
+        for ((rows, rank), more) in shapes.into_iter().flat_map(|s| [(s, 0), (s, 11)]) {
+            let candidates = rows + more;
+            let (left, right) = (numbers(rows * rank, 1), numbers(candidates * rank, 2));
             let scorer = Embedded::new(&left, &right, rank);
             let dot = |i: usize, j: usize| {
                 let coordinates = 0..rank;
                 coordinates.fold(0.0, |sum, t| sum + left[i * rank + t] * right[j * rank + t])
             };
             for (first, queries) in [(0, rows), (0, 1), (rows - 1, 1), (rows / 3, rows / 2)] {
-                let mut out = vec![f64::NAN; queries * rows];
+                let mut out = vec![f64::NAN; queries * candidates];
                 scorer.scores(&mut out, first, queries);
                 for (i, score) in out.into_iter().enumerate() {
-                    assert_eq!(score, dot(first + i / rows, i % rows));
+                    assert_eq!(score, dot(first + i / candidates, i % candidates));
                 }
             }
         }

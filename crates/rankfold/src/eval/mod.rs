@@ -17,6 +17,9 @@
 //! [`nearest()`] lists the best candidates of each query in the same memory.
 //! It has no labels to leak, so there ties go to the smaller row number.
 //!
+//! [`retrieval_among()`] and [`nearest_among()`] do the same with candidates that
+//! are other things than the rows that ask; no candidate is left out there.
+//!
 //! A metric over nothing (no rows, no positives) is NaN.
 //!
 //! ```
@@ -44,5 +47,5 @@ mod retrieval;
 
 pub use cosine::Cosine;
 pub use embedded::Embedded;
-pub use nearest::nearest;
-pub use retrieval::{Retrieval, Scorer, retrieval};
+pub use nearest::{nearest, nearest_among};
+pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among};

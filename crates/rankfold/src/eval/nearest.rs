@@ -29,9 +29,37 @@ pub fn nearest<E>(
     queries: &[usize],
     k: usize,
     threads: usize,
+    each: impl FnMut(usize, &[(usize, f64)]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (rows, candidates) = (scorer.rows(), scorer.candidates());
+    assert_eq!(rows, candidates, "rows are their own candidates");
+    search(scorer, queries, k, threads, true, each)
+}
+
+/// The same with candidates that are other things than the rows that ask: none
+/// is left out.
+#[track_caller]
+pub fn nearest_among<E>(
+    scorer: &(impl Scorer + ?Sized),
+    queries: &[usize],
+    k: usize,
+    threads: usize,
+    each: impl FnMut(usize, &[(usize, f64)]) -> Result<(), E>,
+) -> Result<(), E> {
+    search(scorer, queries, k, threads, false, each)
+}
+
+/// Queries are left out of their own lists where they are `among_themselves`.
+#[track_caller]
+fn search<E>(
+    scorer: &(impl Scorer + ?Sized),
+    queries: &[usize],
+    k: usize,
+    threads: usize,
+    among_themselves: bool,
     mut each: impl FnMut(usize, &[(usize, f64)]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let rows = scorer.rows();
+    let (rows, candidates) = (scorer.rows(), scorer.candidates());
     if let Some(query) = queries.iter().find(|&&query| query >= rows) {
         panic!("query {query} is none of the {rows} rows");
     }
@@ -44,16 +72,19 @@ pub fn nearest<E>(
         let work = Mutex::new(blocks);
         let take = || work.lock().expect("no worker panicked").next();
         let worker = || {
-            let mut scores = vec![0.0; rows * BLOCK.min(round.len())];
+            let mut scores = vec![0.0; candidates * BLOCK.min(round.len())];
             let mut heap = BinaryHeap::new();
             while let Some((queries, mut found)) = take() {
                 // Neighbouring queries share the reading of the rows.
                 for run in queries.chunk_by(|&a, &b| a + 1 == b) {
-                    let scores = &mut scores[..rows * run.len()];
+                    let scores = &mut scores[..candidates * run.len()];
                     scorer.scores(scores, run[0], run.len());
                     let (now, later) = found.split_at_mut(run.len());
-                    for ((&query, scores), found) in run.iter().zip(scores.chunks(rows)).zip(now) {
-                        *found = best(&mut heap, scores, query, k);
+                    // Without candidates there are no scores, and the lists stay empty.
+                    let scores = scores.chunks(candidates.max(1));
+                    for ((&query, scores), found) in run.iter().zip(scores).zip(now) {
+                        let itself = among_themselves.then_some(query);
+                        *found = best(&mut heap, scores, itself, k);
                     }
                     found = later;
                 }
@@ -73,15 +104,16 @@ pub fn nearest<E>(
     Ok(())
 }
 
-/// The `k` best rows other than the query; the heap is scratch.
+/// The `k` best candidates other than the query itself; the heap is scratch.
 fn best(
     heap: &mut BinaryHeap<(u64, usize)>,
     scores: &[f64],
-    query: usize,
+    itself: Option<usize>,
     k: usize,
 ) -> Vec<(usize, f64)> {
     heap.clear();
-    for (row, &score) in scores.iter().enumerate().filter(|&(row, _)| row != query) {
+    let candidates = scores.iter().enumerate();
+    for (row, &score) in candidates.filter(|&(row, _)| Some(row) != itself) {
         // The larger, the worse: a low score, then a high row number.
         let candidate = (!key(score), row);
         if heap.len() < k {

@@ -26,16 +26,21 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks, from 1 and rising, of the `members` of a class other than
-    /// `query` itself, which is one of them.
-    pub fn of_members(&mut self, scores: &[f64], members: &[u32], query: usize) -> &[usize] {
+    /// The ranks, from 1 and rising, of the `members` of a class. Where the query
+    /// itself is one of them, it is no candidate.
+    pub fn of_members(
+        &mut self,
+        scores: &[f64],
+        members: &[u32],
+        query: Option<usize>,
+    ) -> &[usize] {
         self.keys.clear();
         self.keys.extend(scores.iter().map(|&score| key(score)));
 
         self.positives.clear();
         for &member in members {
             let key = std::mem::replace(&mut self.keys[member as usize], ABSENT);
-            if member as usize != query {
+            if Some(member as usize) != query {
                 self.positives.push(key);
             }
         }
@@ -121,8 +126,10 @@ mod tests {
         //            query          positive  negative  positive       negative
         let scores = [f64::INFINITY, 2.0, 2.0, f64::NAN, f64::NEG_INFINITY];
         let mut ranks = Ranks::default();
-        assert_eq!(ranks.of_members(&scores, &[0, 1, 3], 0), [2, 4]);
-        assert_eq!(ranks.of_members(&scores, &[2, 4], 2), [3]);
-        assert!(ranks.of_members(&scores, &[4], 4).is_empty());
+        assert_eq!(ranks.of_members(&scores, &[0, 1, 3], Some(0)), [2, 4]);
+        assert_eq!(ranks.of_members(&scores, &[2, 4], Some(2)), [3]);
+        assert!(ranks.of_members(&scores, &[4], Some(4)).is_empty());
+        // A query that is no candidate: all members count.
+        assert_eq!(ranks.of_members(&scores, &[0, 1, 3], None), [1, 3, 5]);
     }
 }

@@ -1,6 +1,8 @@
-//! Every row looks for the rows of its class among all others.
+//! Every row looks for the rows of its class, among all others or among
+//! candidates of another kind.
 
 use super::ranks::Ranks;
+use hashbrown::HashMap;
 use std::sync::Mutex;
 
 /// Queries scored at once: enough that the rows are read from memory once for
@@ -9,11 +11,18 @@ pub(super) const BLOCK: usize = 8;
 
 /// Anything that can score rows against each other.
 pub trait Scorer: Sync {
-    /// How many rows there are.
+    /// How many rows there are that ask.
     fn rows(&self) -> usize;
 
-    /// Scores `queries` consecutive rows, from `first` on, against all rows: the
-    /// score of row `first + i` with row `j` goes to `out[i * rows + j]`.
+    /// How many candidates they are scored against: by default the rows
+    /// themselves.
+    fn candidates(&self) -> usize {
+        self.rows()
+    }
+
+    /// Scores `queries` consecutive rows, from `first` on, against all candidates:
+    /// the score of row `first + i` with candidate `j` goes to
+    /// `out[i * candidates + j]`.
     ///
     /// A score must not depend on which queries come together, or the result
     /// would depend on the block size. The score of a row with itself is not
@@ -24,6 +33,10 @@ pub trait Scorer: Sync {
 impl<S: Scorer + ?Sized> Scorer for Box<S> {
     fn rows(&self) -> usize {
         (**self).rows()
+    }
+
+    fn candidates(&self) -> usize {
+        (**self).candidates()
     }
 
     fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
@@ -42,7 +55,7 @@ pub struct Retrieval {
     pub precision_at_10: f64,
     /// How many rows there are, the skipped ones included.
     pub rows: usize,
-    /// Rows that are alone in their class.
+    /// Rows with nothing to find: no other row, or no candidate, has their class.
     pub skipped: usize,
 }
 
@@ -61,41 +74,89 @@ pub fn retrieval(
 ) -> Option<Retrieval> {
     let rows = scorer.rows();
     assert_eq!(rows, classes.len(), "one class a row");
-    let members = Members::new(classes);
-
-    let mut queries = vec![None; rows];
-    let work = Mutex::new(Work {
-        blocks: queries.chunks_mut(BLOCK).enumerate(),
-        done: 0,
-        stopped: false,
-        progress,
-    });
-    let worker = || {
-        let mut scores = vec![0.0; rows * BLOCK.min(rows)];
-        let mut ranks = Ranks::default();
-        while let Some((block, out)) = Work::next(&work) {
-            let (first, count) = (block * BLOCK, out.len());
-            if (first..first + count).any(|query| members.of(query).len() > 1) {
-                scorer.scores(&mut scores[..rows * count], first, count);
-                let scores = scores.chunks_exact(rows);
-                for (i, (query, scores)) in out.iter_mut().zip(scores).enumerate() {
-                    let members = members.of(first + i);
-                    *query = Query::new(ranks.of_members(scores, members, first + i));
-                }
-            }
-            Work::finish(&work, count);
-        }
+    assert_eq!(rows, scorer.candidates(), "rows are their own candidates");
+    let search = Search {
+        members: Members::new(classes, classes),
+        among_themselves: true,
     };
-    let helpers = threads.min(rows.div_ceil(BLOCK)).saturating_sub(1);
-    std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            scope.spawn(worker);
-        }
-        worker();
-    });
+    search.run(scorer, threads, progress)
+}
 
-    let stopped = work.into_inner().expect("no worker panicked").stopped;
-    (!stopped).then(|| mean(&queries))
+/// The same with candidates that are other things than the rows that ask: each
+/// row looks for the candidates of its class, and none is left out. Classes are
+/// numbered alike on both sides.
+#[track_caller]
+pub fn retrieval_among(
+    scorer: &(impl Scorer + ?Sized),
+    classes: &[u32],
+    candidates: &[u32],
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Option<Retrieval> {
+    assert_eq!(scorer.rows(), classes.len(), "one class a row");
+    assert_eq!(
+        scorer.candidates(),
+        candidates.len(),
+        "one class a candidate"
+    );
+    let search = Search {
+        members: Members::new(classes, candidates),
+        among_themselves: false,
+    };
+    search.run(scorer, threads, progress)
+}
+
+/// What the rows look for.
+struct Search {
+    members: Members,
+    /// Whether rows are their own candidates: none finds itself then.
+    among_themselves: bool,
+}
+
+impl Search {
+    fn run(
+        &self,
+        scorer: &(impl Scorer + ?Sized),
+        threads: usize,
+        progress: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Option<Retrieval> {
+        let (rows, candidates) = (scorer.rows(), scorer.candidates());
+        let mut queries = vec![None; rows];
+        let work = Mutex::new(Work {
+            blocks: queries.chunks_mut(BLOCK).enumerate(),
+            done: 0,
+            stopped: false,
+            progress,
+        });
+        let worker = || {
+            let mut scores = vec![0.0; candidates * BLOCK.min(rows)];
+            let mut ranks = Ranks::default();
+            while let Some((block, out)) = Work::next(&work) {
+                let (first, count) = (block * BLOCK, out.len());
+                let alone = usize::from(self.among_themselves);
+                if (first..first + count).any(|query| self.members.of(query).len() > alone) {
+                    scorer.scores(&mut scores[..candidates * count], first, count);
+                    let scores = scores.chunks_exact(candidates);
+                    for (i, (query, scores)) in out.iter_mut().zip(scores).enumerate() {
+                        let members = self.members.of(first + i);
+                        let itself = self.among_themselves.then_some(first + i);
+                        *query = Query::new(ranks.of_members(scores, members, itself));
+                    }
+                }
+                Work::finish(&work, count);
+            }
+        };
+        let helpers = threads.min(rows.div_ceil(BLOCK)).saturating_sub(1);
+        std::thread::scope(|scope| {
+            for _ in 0..helpers {
+                scope.spawn(worker);
+            }
+            worker();
+        });
+
+        let stopped = work.into_inner().expect("no worker panicked").stopped;
+        (!stopped).then(|| mean(&queries))
+    }
 }
 
 /// Sums in the order of the rows, whichever thread did them.
@@ -167,35 +228,40 @@ impl Query {
     }
 }
 
-/// The rows of each class.
+/// The candidates of each class.
 struct Members {
-    /// All rows, class by class.
-    rows: Vec<u32>,
-    /// For each row where its class starts and ends in `rows`.
+    /// All candidates, class by class.
+    candidates: Vec<u32>,
+    /// For each query where its class starts and ends in `candidates`.
     range: Vec<(u32, u32)>,
 }
 
 impl Members {
     #[track_caller]
-    fn new(classes: &[u32]) -> Self {
+    fn new(queries: &[u32], classes: &[u32]) -> Self {
         let count = u32::try_from(classes.len()).expect("fewer than 2³² rows");
-        let mut rows: Vec<u32> = (0..count).collect();
-        rows.sort_by_key(|&row| classes[row as usize]);
-        let mut range = vec![(0, 0); classes.len()];
+        let mut candidates: Vec<u32> = (0..count).collect();
+        candidates.sort_by_key(|&candidate| classes[candidate as usize]);
+        let class = |at: u32| classes[candidates[at as usize] as usize];
+        let mut ranges = HashMap::new();
         let mut start = 0;
-        for class in rows.chunk_by(|&a, &b| classes[a as usize] == classes[b as usize]) {
-            let end = start + class.len() as u32;
-            for &row in class {
-                range[row as usize] = (start, end);
-            }
+        while start < count {
+            let later = &candidates[start as usize..];
+            let size = later.partition_point(|&c| classes[c as usize] == class(start));
+            let end = start + size as u32;
+            ranges.insert(class(start), (start, end));
             start = end;
         }
-        Members { rows, range }
+        let range = |class| ranges.get(class).copied().unwrap_or_default();
+        Members {
+            range: queries.iter().map(range).collect(),
+            candidates,
+        }
     }
 
-    /// The rows of the class of `row`, itself among them.
-    fn of(&self, row: usize) -> &[u32] {
-        let (start, end) = self.range[row];
-        &self.rows[start as usize..end as usize]
+    /// The candidates of the class of a query.
+    fn of(&self, query: usize) -> &[u32] {
+        let (start, end) = self.range[query];
+        &self.candidates[start as usize..end as usize]
     }
 }

@@ -11,7 +11,7 @@ pub use projection::{Embedding, Projection};
 
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
-use crate::form::{Form, Upkeep};
+use crate::form::{Form, Side, Upkeep};
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
 use serde::{Deserialize, Serialize};
@@ -60,10 +60,17 @@ pub struct Counters {
     pub refused: u64,
     /// Features added since training.
     pub new_features: u64,
+    /// The same for objects, where these have features of their own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub new_object_features: u64,
     /// Examples of new features only, which had to be given a start.
     pub seeded: u64,
     /// The losses of all steps, each judged before it was taken.
     pub total_loss: f64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Counters {
@@ -79,6 +86,9 @@ impl Counters {
             updates: self.updates.saturating_sub(earlier.updates),
             refused: self.refused.saturating_sub(earlier.refused),
             new_features: self.new_features.saturating_sub(earlier.new_features),
+            new_object_features: self
+                .new_object_features
+                .saturating_sub(earlier.new_object_features),
             seeded: self.seeded.saturating_sub(earlier.seeded),
             total_loss: self.total_loss - earlier.total_loss,
         }
@@ -148,6 +158,9 @@ struct Header {
     rank: usize,
     precision: String,
     features: String,
+    /// The kind of the features of objects, where these are other things.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    objects: Option<String>,
     preprocess: Steps,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     upkeep: Option<Upkeep>,
@@ -225,6 +238,17 @@ pub struct Model {
     pub features: Features,
     /// What is done to rows before it sees them.
     pub preprocess: Preprocess,
+    /// What it knows of the right side, where objects are other things than rows.
+    pub objects: Option<Objects>,
+}
+
+/// The right side of a model that scores rows with other things.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objects {
+    /// What the features of objects are called; never the terms of a vocabulary.
+    pub features: Features,
+    /// What is done to objects before the model sees them.
+    pub preprocess: Preprocess,
 }
 
 /// Rows made ready for a model.
@@ -269,7 +293,33 @@ impl Model {
 
     /// How many features the model knows.
     pub fn columns(&self) -> usize {
-        with_form!(&self.form, form => form.view().shape().0)
+        self.columns_of(Side::Left)
+    }
+
+    /// How many features a side of the model knows.
+    pub fn columns_of(&self, side: Side) -> usize {
+        let (left, right) = with_form!(&self.form, form => form.view().shape());
+        match side {
+            Side::Left => left,
+            Side::Right => right,
+        }
+    }
+
+    /// Whether rows and objects have the same features, so that they could be
+    /// compared without the model. Numbers alone do not say so.
+    pub fn sides_share_features(&self) -> bool {
+        let names = self.features.names();
+        let objects = self.objects.as_ref();
+        objects.is_none_or(|objects| names.is_some() && names == objects.features.names())
+    }
+
+    /// What a side of the model calls its features, and what is done to its
+    /// rows. Without objects both sides are the same.
+    pub fn side(&self, side: Side) -> (&Features, &Preprocess) {
+        match (side, &self.objects) {
+            (Side::Right, Some(objects)) => (&objects.features, &objects.preprocess),
+            _ => (&self.features, &self.preprocess),
+        }
     }
 
     /// `f32` or `f64`.
@@ -303,25 +353,41 @@ impl Model {
     /// vocabulary, all else is read as [`read_labelled`](crate::data::read_labelled)
     /// does.
     pub fn read<R: Real>(&self, source: &Documents) -> Result<Labelled<R>> {
-        read_with(source, self.vocabulary())
+        self.read_side(source, Side::Left)
+    }
+
+    /// Reads rows of either side: objects where the model has some.
+    pub fn read_side<R: Real>(&self, source: &Documents, side: Side) -> Result<Labelled<R>> {
+        read_with(source, self.side(side).0.vocabulary())
     }
 
     /// Makes rows ready: puts their columns in the model's order and applies
     /// the preprocessing that the model learned.
     pub fn prepare<R: Real>(&self, rows: Rows<R>, features: &Features) -> Result<Prepared<R>> {
-        let columns = self.columns();
+        self.prepare_side(rows, features, Side::Left)
+    }
+
+    /// The same for either side: objects where the model has some.
+    pub fn prepare_side<R: Real>(
+        &self,
+        rows: Rows<R>,
+        features: &Features,
+        side: Side,
+    ) -> Result<Prepared<R>> {
+        let columns = self.columns_of(side);
+        let (known, preprocess) = self.side(side);
         let before = rows.nnz();
-        let rows = self.features.align(rows, features)?;
+        let rows = known.align(rows, features)?;
         let known = rows
             .iter()
             .map(|row| row.indices.partition_point(|&j| (j as usize) < columns))
             .sum::<usize>();
-        let plain = self.preprocess.passes(&rows);
+        let plain = preprocess.passes(&rows);
         Ok(Prepared {
             rows: if plain {
                 rows
             } else {
-                self.preprocess.apply(&rows, columns)?
+                preprocess.apply(&rows, columns)?
             },
             unknown_entries: before - known,
         })
@@ -330,7 +396,9 @@ impl Model {
     /// Writes the model to one file, which is complete or not there at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         with_form!(&self.form, form => {
-            save_parts(path.as_ref(), &self.card, form.view(), &self.features, &self.preprocess, Vec::new())
+            let left = (&self.features, &self.preprocess);
+            let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
+            save_parts(path.as_ref(), &self.card, form.view(), left, right, Vec::new())
         })
     }
 
@@ -365,56 +433,96 @@ impl Model {
             "f64" => Precise::F64(forms::read(file, name, rank, upkeep, "")?),
             other => return Err(file.error(format!("unknown precision `{other}`"))),
         };
-        let columns = with_form!(&form, form => form.view().shape().0);
-        let named = |file: &TensorFile<'_>| -> Result<Ids> {
-            let (bytes, offsets) = (file.u8s("ids.left.bytes")?, file.u64s("ids.left.offsets")?);
-            let ids = Ids::from_parts(&bytes, &offsets).map_err(|e| file.error(e))?;
-            if ids.len() != columns {
-                return Err(file.error(format!(
-                    "{} feature names for {columns} features",
-                    ids.len()
-                )));
+        let (left, right) = with_form!(&form, form => form.view().shape());
+        let (features, preprocess) =
+            read_side(file, Side::Left, &header.features, header.preprocess, left)?;
+        let objects = match &header.objects {
+            None => None,
+            Some(_) if header.form == "psd" => {
+                return Err(file.error("a symmetric matrix has no objects of other features"));
             }
-            Ok(ids)
-        };
-        let features = match header.features.as_str() {
-            "numbered" => Features::Numbered,
-            "terms" => {
-                let parsed = Vocabulary::parse(&file.u8s(VOCABULARY)?);
-                let vocabulary = parsed.map_err(|message| file.error(message))?;
-                if vocabulary.len() != columns {
-                    let terms = vocabulary.len();
-                    return Err(file.error(format!("{terms} terms for {columns} features")));
-                }
-                Features::Terms(vocabulary)
+            Some(kind) => {
+                let read = read_side(file, Side::Right, kind, header.preprocess, right)?;
+                let (features, preprocess) = read;
+                Some(Objects {
+                    features,
+                    preprocess,
+                })
             }
-            "named" => Features::Named(named(file)?),
-            "columns" => Features::Columns(named(file)?),
-            other => return Err(file.error(format!("unknown kind of features `{other}`"))),
         };
-        let vector = |name: &str| -> Result<Option<Vec<f64>>> {
-            let name = format!("preprocess.{name}");
-            file.has(&name)
-                .then(|| file.f64s(&name, columns))
-                .transpose()
-        };
-        let preprocess = Preprocess {
-            steps: header.preprocess,
-            fill: vector("fill")?,
-            weight: vector("weight")?,
-            mean: vector("mean")?,
-            scale: vector("scale")?,
-        };
-        if !preprocess.is_consistent() {
-            return Err(file.error("the preprocessing is incomplete"));
-        }
         Ok(Model {
             card: header.card,
             form,
             features,
             preprocess,
+            objects,
         })
     }
+}
+
+/// What the names of a side's tensors start with.
+fn prefixes(side: Side) -> (&'static str, &'static str) {
+    match side {
+        Side::Left => ("ids.left", "preprocess"),
+        Side::Right => ("ids.right", "preprocess.right"),
+    }
+}
+
+/// The features of a side and the preprocessing of its rows.
+fn read_side(
+    file: &TensorFile<'_>,
+    side: Side,
+    kind: &str,
+    steps: Steps,
+    columns: usize,
+) -> Result<(Features, Preprocess)> {
+    let (ids, vectors) = prefixes(side);
+    let named = || -> Result<Ids> {
+        let (bytes, offsets) = (
+            file.u8s(&format!("{ids}.bytes"))?,
+            file.u64s(&format!("{ids}.offsets"))?,
+        );
+        let ids = Ids::from_parts(&bytes, &offsets).map_err(|e| file.error(e))?;
+        if ids.len() != columns {
+            return Err(file.error(format!(
+                "{} feature names for {columns} features",
+                ids.len()
+            )));
+        }
+        Ok(ids)
+    };
+    let features = match kind {
+        "numbered" => Features::Numbered,
+        "terms" if side == Side::Left => {
+            let parsed = Vocabulary::parse(&file.u8s(VOCABULARY)?);
+            let vocabulary = parsed.map_err(|message| file.error(message))?;
+            if vocabulary.len() != columns {
+                let terms = vocabulary.len();
+                return Err(file.error(format!("{terms} terms for {columns} features")));
+            }
+            Features::Terms(vocabulary)
+        }
+        "named" => Features::Named(named()?),
+        "columns" => Features::Columns(named()?),
+        other => return Err(file.error(format!("unknown kind of features `{other}`"))),
+    };
+    let vector = |name: &str| -> Result<Option<Vec<f64>>> {
+        let name = format!("{vectors}.{name}");
+        file.has(&name)
+            .then(|| file.f64s(&name, columns))
+            .transpose()
+    };
+    let preprocess = Preprocess {
+        steps,
+        fill: vector("fill")?,
+        weight: vector("weight")?,
+        mean: vector("mean")?,
+        scale: vector("scale")?,
+    };
+    if !preprocess.is_consistent() {
+        return Err(file.error("the preprocessing is incomplete"));
+    }
+    Ok((features, preprocess))
 }
 
 pub(crate) fn rank_lost() -> Error {
@@ -423,13 +531,15 @@ pub(crate) fn rank_lost() -> Error {
     )
 }
 
-/// Writes a model from borrowed parts, with more tensors beside them.
+/// Writes a model from borrowed parts, with more tensors beside them. Each side
+/// has its features and its preprocessing, the right one only where objects are
+/// other things.
 pub(crate) fn save_parts<R: Real>(
     path: &Path,
     card: &Card,
     form: crate::form::FormRef<'_, R>,
-    features: &Features,
-    preprocess: &Preprocess,
+    left: (&Features, &Preprocess),
+    right: Option<(&Features, &Preprocess)>,
     more: Tensors<'_>,
 ) -> Result<()> {
     if !forms::is_finite(form) {
@@ -437,27 +547,9 @@ pub(crate) fn save_parts<R: Real>(
         return Err(Error::failure(message).in_file(path));
     }
     let mut tensors = forms::tensors(form, "");
-    if let Features::Named(ids) | Features::Columns(ids) = features {
-        let (bytes, offsets) = ids.to_parts();
-        tensors.push(("ids.left.bytes".into(), Tensor::u8s(bytes)));
-        tensors.push(("ids.left.offsets".into(), Tensor::u64s(offsets)));
-    }
-    if let Some(vocabulary) = features.vocabulary() {
-        let mut text = Vec::new();
-        let written = vocabulary.write(&mut text);
-        written.map_err(|e| Error::failure(format!("cannot describe the vocabulary: {e}")))?;
-        tensors.push((VOCABULARY.into(), Tensor::u8s(text)));
-    }
-    let vectors = [
-        ("fill", &preprocess.fill),
-        ("weight", &preprocess.weight),
-        ("mean", &preprocess.mean),
-        ("scale", &preprocess.scale),
-    ];
-    for (name, values) in vectors {
-        if let Some(values) = values {
-            tensors.push((format!("preprocess.{name}"), Tensor::f64s(values.clone())));
-        }
+    push_side(&mut tensors, Side::Left, left)?;
+    if let Some(right) = right {
+        push_side(&mut tensors, Side::Right, right)?;
     }
     tensors.extend(more);
     let header = Header {
@@ -465,11 +557,44 @@ pub(crate) fn save_parts<R: Real>(
         form: form.name().into(),
         rank: form.rank(),
         precision: R::NAME.into(),
-        features: features.kind().into(),
-        preprocess: preprocess.steps,
+        features: left.0.kind().into(),
+        objects: right.map(|(features, _)| features.kind().into()),
+        preprocess: left.1.steps,
         upkeep: forms::upkeep(form),
     };
     let json = serde_json::to_string(&header)
         .map_err(|e| Error::failure(format!("cannot describe the model: {e}")))?;
     file::write(path, json, tensors)
+}
+
+/// The tensors of a side.
+fn push_side(
+    tensors: &mut Tensors<'_>,
+    side: Side,
+    (features, preprocess): (&Features, &Preprocess),
+) -> Result<()> {
+    let (ids, vectors) = prefixes(side);
+    if let Features::Named(names) | Features::Columns(names) = features {
+        let (bytes, offsets) = names.to_parts();
+        tensors.push((format!("{ids}.bytes"), Tensor::u8s(bytes)));
+        tensors.push((format!("{ids}.offsets"), Tensor::u64s(offsets)));
+    }
+    if let Some(vocabulary) = features.vocabulary() {
+        let mut text = Vec::new();
+        let written = vocabulary.write(&mut text);
+        written.map_err(|e| Error::failure(format!("cannot describe the vocabulary: {e}")))?;
+        tensors.push((VOCABULARY.into(), Tensor::u8s(text)));
+    }
+    let all = [
+        ("fill", &preprocess.fill),
+        ("weight", &preprocess.weight),
+        ("mean", &preprocess.mean),
+        ("scale", &preprocess.scale),
+    ];
+    for (name, values) in all {
+        if let Some(values) = values {
+            tensors.push((format!("{vectors}.{name}"), Tensor::f64s(values.clone())));
+        }
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@
 use super::preprocess::normalise;
 use super::{Model, Prepared, Score, rank_lost};
 use crate::data::Labelled;
-use crate::eval::{Embedded, Scorer, nearest};
+use crate::eval::{Embedded, Scorer, nearest, nearest_among};
 use crate::form::{FormRef, Full, Side};
 use crate::{Error, Real, Result, Rows, SparseRow};
 
@@ -64,6 +64,26 @@ impl<'a, R: Real> Projection<'a, R> {
         members: &[u32],
         score: Score,
     ) -> Result<Self> {
+        Self::of_sides(form, rows, members, None, score)
+    }
+
+    /// The same with members of other rows on the right side of W.
+    pub fn between(
+        form: FormRef<'a, R>,
+        (rows, members): (&'a Rows<R>, &[u32]),
+        objects: (&'a Rows<R>, &[u32]),
+        score: Score,
+    ) -> Result<Self> {
+        Self::of_sides(form, rows, members, Some(objects), score)
+    }
+
+    fn of_sides(
+        form: FormRef<'a, R>,
+        rows: &'a Rows<R>,
+        members: &[u32],
+        objects: Option<(&'a Rows<R>, &[u32])>,
+        score: Score,
+    ) -> Result<Self> {
         if let FormRef::Full(form) = form {
             if score == Score::Cosine {
                 return Err(no_space("the projected cosine"));
@@ -72,12 +92,13 @@ impl<'a, R: Real> Projection<'a, R> {
                 form,
                 rows,
                 members: members.to_vec(),
+                objects: objects.map(|(rows, members)| (rows, members.to_vec())),
             })));
         }
         // Scores do not depend on the signs of the gauge, not even in rounding.
         let gauge = form.gauge().ok_or_else(rank_lost)?;
         let rank = form.rank();
-        let coordinates = |side: Side| {
+        let coordinates = |rows: &Rows<R>, members: &[u32], side: Side| {
             let mut out = form.embed(&gauge, rows, members, side);
             if score == Score::Cosine {
                 out.chunks_exact_mut(rank).for_each(normalise_row);
@@ -85,16 +106,17 @@ impl<'a, R: Real> Projection<'a, R> {
             out
         };
         Ok(Projection(Kind::Projected {
-            left: coordinates(Side::Left),
-            right: match form {
-                FormRef::Psd(_) => None,
-                _ => Some(coordinates(Side::Right)),
+            left: coordinates(rows, members, Side::Left),
+            right: match (form, objects) {
+                (_, Some((rows, members))) => Some(coordinates(rows, members, Side::Right)),
+                (FormRef::Psd(_), None) => None,
+                _ => Some(coordinates(rows, members, Side::Right)),
             },
             rank,
         }))
     }
 
-    /// How many rows.
+    /// How many rows are on the left.
     pub fn len(&self) -> usize {
         match &self.0 {
             Kind::Projected { left, rank, .. } => left.len() / rank,
@@ -151,6 +173,8 @@ struct Plain<'a, R> {
     form: &'a Full<R>,
     rows: &'a Rows<R>,
     members: Vec<u32>,
+    /// What stands on the right, where it is something else.
+    objects: Option<(&'a Rows<R>, Vec<u32>)>,
 }
 
 impl<R: Real> Plain<'_, R> {
@@ -158,12 +182,19 @@ impl<R: Real> Plain<'_, R> {
         self.rows.row(self.members[i] as usize)
     }
 
+    fn object(&self, i: usize) -> SparseRow<'_, R> {
+        match &self.objects {
+            None => self.row(i),
+            Some((rows, members)) => rows.row(members[i] as usize),
+        }
+    }
+
     fn room(&self) -> Vec<f64> {
         vec![0.0; self.form.shape().1]
     }
 
     fn score(&self, projected: &[f64], right: usize) -> f64 {
-        self.form.score_projected(projected, self.row(right))
+        self.form.score_projected(projected, self.object(right))
     }
 }
 
@@ -172,10 +203,15 @@ impl<R: Real> Scorer for &Plain<'_, R> {
         self.members.len()
     }
 
+    fn candidates(&self) -> usize {
+        let objects = self.objects.as_ref().map(|(_, members)| members.len());
+        objects.unwrap_or(self.members.len())
+    }
+
     fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
         let mut projected = self.room();
         for (i, out) in out
-            .chunks_exact_mut(self.members.len())
+            .chunks_exact_mut(self.candidates().max(1))
             .take(queries)
             .enumerate()
         {
@@ -241,18 +277,50 @@ impl Model {
         self.project_members(rows, &members(&rows.rows), score)
     }
 
-    fn project_members<'a, R: Real>(
+    /// Projects rows and objects, which [`Model::prepare`] and
+    /// [`Model::prepare_side`] made ready, to score rows with objects. Where both
+    /// sides of the model are the same, objects are other rows of that kind.
+    pub fn project_between<'a, R: Real>(
         &'a self,
         rows: &'a Prepared<R>,
-        members: &[u32],
+        objects: &'a Prepared<R>,
         score: Option<Score>,
     ) -> Result<Projection<'a, R>> {
+        self.check_task()?;
+        let form = self.form.as_precision::<R>()?.view();
+        let score = score.unwrap_or(self.card.score);
+        let (left, right) = (members(&rows.rows), members(&objects.rows));
+        Projection::between(form, (&rows.rows, &left), (&objects.rows, &right), score)
+    }
+
+    fn check_task(&self) -> Result<()> {
         if self.card.task != "similarity" {
             return Err(Error::input(format!(
                 "a model for {} does not score pairs of rows",
                 self.card.task
             )));
         }
+        Ok(())
+    }
+
+    /// An error where rows cannot stand on both sides.
+    pub(crate) fn check_one_kind(&self) -> Result<()> {
+        match &self.objects {
+            None => Ok(()),
+            Some(_) => Err(Error::input(
+                "the model scores rows with objects, and not with each other: objects are needed",
+            )),
+        }
+    }
+
+    fn project_members<'a, R: Real>(
+        &'a self,
+        rows: &'a Prepared<R>,
+        members: &[u32],
+        score: Option<Score>,
+    ) -> Result<Projection<'a, R>> {
+        self.check_task()?;
+        self.check_one_kind()?;
         let form = self.form.as_precision::<R>()?.view();
         let score = score.unwrap_or(self.card.score);
         Projection::new(form, &rows.rows, members, score)
@@ -298,6 +366,29 @@ impl Model {
         let projection = self.project(&prepared, None)?;
         let mut out = Vec::new();
         nearest(&projection.scorer(), &[query], k, 1, |_, found| {
+            out.extend_from_slice(found);
+            Ok::<_, Error>(())
+        })?;
+        Ok(out)
+    }
+
+    /// The `k` objects that score best with the query, best first, with their
+    /// scores. It projects all rows: use [`Model::project_between`] and
+    /// [`nearest_among()`] where there are many queries.
+    #[track_caller]
+    pub fn neighbors_among<R: Real>(
+        &self,
+        data: &Labelled<R>,
+        query: usize,
+        objects: &Labelled<R>,
+        k: usize,
+    ) -> Result<Vec<(usize, f64)>> {
+        let query = data.rows.select([query]);
+        let query = self.prepare(query, &data.features)?;
+        let objects = self.prepare_side(objects.rows.clone(), &objects.features, Side::Right)?;
+        let projection = self.project_between(&query, &objects, None)?;
+        let mut out = Vec::new();
+        nearest_among(&projection.scorer(), &[0], k, 1, |_, found| {
             out.extend_from_slice(found);
             Ok::<_, Error>(())
         })?;

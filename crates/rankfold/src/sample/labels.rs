@@ -71,18 +71,10 @@ impl LabelTriplets {
     pub(super) fn draw_hard(
         &mut self,
         candidates: usize,
-        mut hardness: impl FnMut(Triplet) -> f64,
+        hardness: impl FnMut(Triplet) -> f64,
     ) -> Triplet {
-        let (place, mut triplet) = self.draw_pair();
-        let mut hardest = (f64::NEG_INFINITY, triplet);
-        for candidate in 0..candidates {
-            triplet.negative = self.draw_negative(place);
-            let found = hardness(triplet);
-            if candidate == 0 || found > hardest.0 {
-                hardest = (found, triplet);
-            }
-        }
-        hardest.1
+        let (place, triplet) = self.draw_pair();
+        hardest(candidates, triplet, || self.draw_negative(place), hardness)
     }
 
     /// The place of a query, and the query with a positive.
@@ -120,6 +112,25 @@ impl LabelTriplets {
     pub(super) fn set_random(&mut self, random: Random) {
         self.random = random;
     }
+}
+
+/// The triplet with, of so many negatives drawn for it, the one that `hardness`
+/// rates highest, the first of equals.
+pub(super) fn hardest(
+    candidates: usize,
+    mut triplet: Triplet,
+    mut draw_negative: impl FnMut() -> u32,
+    mut hardness: impl FnMut(Triplet) -> f64,
+) -> Triplet {
+    let mut hardest = (f64::NEG_INFINITY, triplet);
+    for candidate in 0..candidates {
+        triplet.negative = draw_negative();
+        let found = hardness(triplet);
+        if candidate == 0 || found > hardest.0 {
+            hardest = (found, triplet);
+        }
+    }
+    hardest.1
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 
 mod labels;
 mod listed;
+mod objects;
 
 pub use labels::LabelTriplets;
 pub use listed::ListedTriplets;
+pub use objects::ObjectTriplets;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,8 @@ pub struct Triplet<T = u32> {
 pub enum Triplets {
     /// Drawn at random from class labels.
     Labels(LabelTriplets),
+    /// The same between rows and objects.
+    Objects(ObjectTriplets),
     /// Read from a list, again and again in its order.
     Listed(ListedTriplets),
 }
@@ -45,6 +49,7 @@ impl Triplets {
     pub fn draw(&mut self) -> Triplet {
         match self {
             Triplets::Labels(source) => source.draw(),
+            Triplets::Objects(source) => source.draw(),
             Triplets::Listed(source) => source.draw(),
         }
     }
@@ -58,6 +63,7 @@ impl Triplets {
     ) -> Triplet {
         match self {
             Triplets::Labels(source) => source.draw_hard(candidates, hardness),
+            Triplets::Objects(source) => source.draw_hard(candidates, hardness),
             Triplets::Listed(source) => source.draw(),
         }
     }
@@ -66,6 +72,7 @@ impl Triplets {
     pub fn position(&self) -> Position {
         match self {
             Triplets::Labels(source) => Position::Random(source.random().clone()),
+            Triplets::Objects(source) => Position::Random(source.random().clone()),
             Triplets::Listed(source) => Position::Next(source.next()),
         }
     }
@@ -75,6 +82,10 @@ impl Triplets {
     pub fn seek(&mut self, position: Position) -> bool {
         match (self, position) {
             (Triplets::Labels(source), Position::Random(random)) => {
+                source.set_random(random);
+                true
+            }
+            (Triplets::Objects(source), Position::Random(random)) => {
                 source.set_random(random);
                 true
             }

@@ -1,9 +1,9 @@
 //! Checkpoints: a model file with the state of its training beside it.
 
 use super::average::{Average, AverageState};
+use super::inputs::Inputs;
 use super::similarity::Similarity;
-use crate::data::Features;
-use crate::form::{Form, Upkeep};
+use crate::form::{Form, Side, Upkeep};
 use crate::model::file::{Tensor, TensorFile, Tensors};
 use crate::model::{Counters, Model, Precise, forms};
 use crate::sample::Position;
@@ -33,6 +33,9 @@ pub(super) struct Best<R> {
 pub(super) struct State {
     pub options: Similarity,
     pub fingerprint: u64,
+    /// The same of the objects, where there are some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
     pub position: Position,
     pub window: Window,
     /// The step of the last point of the curve.
@@ -152,9 +155,7 @@ impl Checkpoint {
     pub(super) fn check<R: Real>(
         &self,
         options: &Similarity,
-        fingerprint: u64,
-        features: &Features,
-        columns: usize,
+        inputs: &Inputs<'_, R>,
     ) -> Result<()> {
         let old = &self.state.options;
         let mut wanted = old.clone();
@@ -185,15 +186,25 @@ impl Checkpoint {
                 R::NAME
             )));
         }
-        if features.vocabulary() != self.model.vocabulary() {
+        if inputs.rows.features.vocabulary() != self.model.vocabulary() {
             let message = match self.model.vocabulary() {
                 Some(_) => "the checkpoint was made with another vocabulary",
                 None => "the checkpoint was made without a vocabulary",
             };
             return Err(Error::input(message));
         }
-        if fingerprint != self.state.fingerprint || columns != self.model.columns() {
+        let columns = inputs.rows.rows.columns();
+        if inputs.fingerprint != self.state.fingerprint || columns != self.model.columns() {
             return Err(Error::input("the checkpoint was made with other data"));
+        }
+        let columns = inputs.right().rows.columns();
+        if inputs.objects_fingerprint != self.state.objects
+            || columns != self.model.columns_of(Side::Right)
+        {
+            return Err(Error::input(match self.state.objects {
+                Some(_) => "the checkpoint was made with other objects",
+                None => "the checkpoint was made without objects",
+            }));
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! A similarity model on held-out data, with plain cosine beside it.
 
-use super::similarity::{classes, evaluate, metrics};
+use super::inputs::{about, renamed};
+use super::similarity::{Classified, classes, evaluate, evaluate_among, metrics};
 use crate::data::Labelled;
 use crate::data::text::Documents;
 use crate::eval::{self, Cosine};
+use crate::form::Side;
 use crate::model::{Metrics, Precise};
 use crate::{Error, Model, Real, Result, Score};
 use std::path::Path;
@@ -13,11 +15,12 @@ use std::path::Path;
 pub struct Evaluation {
     /// The metrics of the model.
     pub model: Metrics,
-    /// The metrics of the cosine between the rows themselves.
-    pub control: Metrics,
+    /// The metrics of the cosine between the rows themselves; `None` where rows
+    /// and objects have features of their own.
+    pub control: Option<Metrics>,
     /// Rows that were queries.
     pub rows: usize,
-    /// Rows that could not be: no other row has their class.
+    /// Rows that could not be: no other row, or no object, has their class.
     pub skipped: usize,
     /// Entries left out because the model does not know their feature.
     pub unknown_entries: usize,
@@ -51,12 +54,8 @@ impl Evaluate<'_> {
     /// said to stop.
     pub fn rows<R: Real>(&self, model: &Model, data: Labelled<R>) -> Result<Option<Evaluation>> {
         let form = model.form.as_precision::<R>()?;
-        if model.card.task != "similarity" {
-            return Err(Error::input(format!(
-                "cannot evaluate a model for {}",
-                model.card.task
-            )));
-        }
+        check_task(model)?;
+        model.check_one_kind()?;
         let classes = classes(&data.labels, |i| data.ids.name(i).into_owned())?;
         let prepared = model.prepare(data.rows, &data.features)?;
         let members: Vec<u32> = (0..prepared.rows.len() as u32).collect();
@@ -81,10 +80,82 @@ impl Evaluate<'_> {
         };
         Ok(Some(Evaluation {
             model: metrics(&found),
-            control: metrics(&control),
+            control: Some(metrics(&control)),
             rows: found.rows - found.skipped,
             skipped: found.skipped,
             unknown_entries: prepared.unknown_entries,
         }))
     }
+
+    /// Evaluates the model on rows that look for objects of their class; classes
+    /// of both find each other by name. Where both sides of the model are the
+    /// same, objects are other rows of that kind.
+    pub fn rows_among<R: Real>(
+        &self,
+        model: &Model,
+        data: Labelled<R>,
+        objects: Labelled<R>,
+    ) -> Result<Option<Evaluation>> {
+        let form = model.form.as_precision::<R>()?;
+        check_task(model)?;
+        let known = classes(&data.labels, |i| data.ids.name(i).into_owned())?;
+        let of_objects = classes(&objects.labels, |i| objects.ids.name(i).into_owned());
+        let of_objects = of_objects.map_err(|e| about("objects", e))?;
+        let mut names = data.labels.names.clone();
+        let of_objects = renamed(&mut names, &objects.labels, of_objects);
+        let left = model.prepare(data.rows, &data.features)?;
+        let right = model.prepare_side(objects.rows, &objects.features, Side::Right);
+        let right = right.map_err(|e| about("objects", e))?;
+        let members = |count: usize| -> Vec<u32> { (0..count as u32).collect() };
+        let (queries, candidates) = (members(known.len()), members(of_objects.len()));
+        let queries = Classified {
+            rows: &left.rows,
+            members: &queries,
+            classes: &known,
+        };
+        let candidates = Classified {
+            rows: &right.rows,
+            members: &candidates,
+            classes: &of_objects,
+        };
+        let (form, score) = (form.view(), self.score.unwrap_or(model.card.score));
+        let found = evaluate_among(
+            form,
+            queries,
+            candidates,
+            score,
+            self.threads,
+            self.progress,
+        )?;
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        let mut control = None;
+        if model.sides_share_features() {
+            let later = |done: usize| (self.progress)(known.len() + done);
+            let cosine = Cosine::between(&left.rows, &right.rows);
+            let threads = self.threads;
+            match eval::retrieval_among(&cosine, &known, &of_objects, threads, &later) {
+                None => return Ok(None),
+                Some(found) => control = Some(metrics(&found)),
+            }
+        }
+        Ok(Some(Evaluation {
+            model: metrics(&found),
+            control,
+            rows: found.rows - found.skipped,
+            skipped: found.skipped,
+            unknown_entries: left.unknown_entries.saturating_add(right.unknown_entries),
+        }))
+    }
+}
+
+fn check_task(model: &Model) -> Result<()> {
+    if model.card.task != "similarity" {
+        return Err(Error::input(format!(
+            "cannot evaluate a model for {}",
+            model.card.task
+        )));
+    }
+    Ok(())
 }

@@ -1,6 +1,42 @@
 //! Which features say most about the classes: the truncated identity starts there.
 
+use super::inputs::Things;
 use crate::{Real, Rows};
+use hashbrown::{HashMap, HashSet};
+
+/// The features of rows and objects that the truncated identity brings together,
+/// k pairs: those that are called alike first, by what they say about the rows;
+/// then the most informative ones of each side with those of the other, in their
+/// order. Without objects each feature goes with itself.
+pub(super) fn pairs<R: Real>(
+    rows: &Things<'_, R>,
+    objects: Option<&Things<'_, R>>,
+    k: usize,
+) -> Vec<(u32, u32)> {
+    let order = |things: &Things<'_, R>, k: usize| {
+        let classes = things.classes.as_deref();
+        most_informative(&things.rows, &things.members, classes, k)
+    };
+    let Some(objects) = objects else {
+        return order(rows, k).into_iter().map(|j| (j, j)).collect();
+    };
+    let (lefts, rights) = (
+        order(rows, rows.rows.columns()),
+        order(objects, objects.rows.columns()),
+    );
+    let mut out = Vec::with_capacity(k);
+    if let (Some(left), Some(right)) = (rows.features.names(), objects.features.names()) {
+        let right: HashMap<&str, u32> = right.into_iter().zip(0..).collect();
+        let same = |j: &u32| Some((*j, *right.get(left[*j as usize])?));
+        out.extend(lefts.iter().filter_map(same).take(k));
+    }
+    let (used, taken): (HashSet<u32>, HashSet<u32>) = out.iter().copied().unzip();
+    let lefts = lefts.into_iter().filter(|j| !used.contains(j));
+    let rights = rights.into_iter().filter(|j| !taken.contains(j));
+    let missing = k - out.len();
+    out.extend(lefts.zip(rights).take(missing));
+    out
+}
 
 /// The k most informative features: by information gain of "the value is
 /// above its column's mean, or present", then by how often they occur, then by

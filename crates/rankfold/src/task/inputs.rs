@@ -1,12 +1,14 @@
 //! What a run of [`Similarity`] works on: rows as the model will see them,
 //! which of them train and which judge, and where triplets come from.
 
-use super::similarity::{Negatives, Similarity, classes};
-use crate::data::{Features, Labelled};
-use crate::model::{Distances, Preprocess};
+use super::similarity::{Classified, Negatives, Similarity, classes};
+use super::triplet::Sides;
+use crate::data::{Features, Labelled, Labels};
+use crate::model::{Distances, Preprocess, Steps};
 use crate::random::{Random, splitmix64};
-use crate::sample::{LabelTriplets, ListedTriplets, Triplet, Triplets};
-use crate::{Error, Real, Result, Rows, SparseVec};
+use crate::sample::{LabelTriplets, ListedTriplets, ObjectTriplets, Triplet, Triplets};
+use crate::{Error, Ids, Real, Result, Rows, SparseVec};
+use hashbrown::HashSet;
 use std::borrow::Cow;
 
 /// The stream of random numbers that draws the triplets of training; other
@@ -16,6 +18,71 @@ const DISTANCES: u64 = 4;
 
 /// Pairs of rows whose distances are looked at.
 const DISTANCE_PAIRS: usize = 10_000;
+
+/// What a run learns from: rows, and the objects that they are scored with where
+/// these are other things.
+#[derive(Debug)]
+pub struct TrainingData<'a, R> {
+    /// Queries; positives and negatives as well where there are no objects.
+    pub rows: &'a Labelled<R>,
+    /// Positives and negatives of another kind.
+    pub objects: Option<&'a Labelled<R>>,
+}
+
+impl<'a, R> From<&'a Labelled<R>> for TrainingData<'a, R> {
+    fn from(rows: &'a Labelled<R>) -> Self {
+        TrainingData {
+            rows,
+            objects: None,
+        }
+    }
+}
+
+/// Things of one kind, as the model will see them.
+#[derive(Debug)]
+pub(super) struct Things<'a, R: Real> {
+    pub rows: Cow<'a, Rows<R>>,
+    pub features: &'a Features,
+    pub preprocess: Preprocess,
+    /// The class of each, where they have one.
+    pub classes: Option<Vec<u32>>,
+    /// Those that training may use.
+    pub members: Vec<u32>,
+}
+
+impl<'a, R: Real> Things<'a, R> {
+    fn new(
+        steps: Steps,
+        data: &'a Labelled<R>,
+        classes: Option<Vec<u32>>,
+        members: Vec<u32>,
+    ) -> Result<Self> {
+        // Only named columns can have missing cells, in this file or in a later one.
+        let fill = matches!(data.features, Features::Named(_) | Features::Columns(_));
+        let preprocess = Preprocess::fit(steps, fill, &data.rows, &members);
+        let rows = if preprocess.passes(&data.rows) {
+            Cow::Borrowed(&data.rows)
+        } else {
+            Cow::Owned(preprocess.apply(&data.rows, data.rows.columns())?)
+        };
+        Ok(Things {
+            rows,
+            features: &data.features,
+            preprocess,
+            classes,
+            members,
+        })
+    }
+
+    /// All of them with their classes, where they have some.
+    pub fn classified(&self) -> Option<Classified<'_, R>> {
+        Some(Classified {
+            rows: &self.rows,
+            members: &self.members,
+            classes: self.classes.as_deref()?,
+        })
+    }
+}
 
 /// Held-out rows with their classes.
 #[derive(Debug)]
@@ -30,28 +97,33 @@ pub(super) struct Validation<R> {
 /// The data of a run, ready for it.
 #[derive(Debug)]
 pub(super) struct Inputs<'a, R: Real> {
-    pub rows: Cow<'a, Rows<R>>,
-    pub features: &'a Features,
-    pub preprocess: Preprocess,
-    /// The class of each row, where rows have one.
-    pub classes: Option<Vec<u32>>,
-    /// The rows that training may use.
-    pub members: Vec<u32>,
+    pub rows: Things<'a, R>,
+    /// What the rows are scored with, where it is something else.
+    pub objects: Option<Things<'a, R>>,
     pub validation: Option<Validation<R>>,
     pub triplets: Triplets,
     /// Triplets in one pass.
     pub epoch: u64,
-    /// Changes when any of the data does.
+    /// Changes when any of the data does, the objects apart.
     pub fingerprint: u64,
+    /// Changes when the objects do.
+    pub objects_fingerprint: Option<u64>,
 }
 
 impl<'a, R: Real> Inputs<'a, R> {
     pub fn new(
         options: &Similarity,
-        data: &'a Labelled<R>,
+        data: TrainingData<'a, R>,
         listed: Option<Vec<Triplet>>,
         valid: Option<&Labelled<R>>,
     ) -> Result<Self> {
+        let TrainingData {
+            rows: data,
+            objects,
+        } = data;
+        if objects.is_some() {
+            options.check_objects()?;
+        }
         if valid.is_some() && options.valid_fraction > 0.0 {
             return Err(Error::input(
                 "validation rows and a validation fraction exclude each other",
@@ -74,22 +146,32 @@ impl<'a, R: Real> Inputs<'a, R> {
             classes(&data.labels, |_| String::new()).ok()
         };
         let (members, held_out) = hold_out(data.rows.len(), options.valid_fraction, options.seed)?;
-        // Only named columns can have missing cells, in this file or in a later one.
-        let fill = matches!(data.features, Features::Named(_) | Features::Columns(_));
-        let preprocess = Preprocess::fit(options.preprocess, fill, &data.rows, &members);
-        let rows = if preprocess.passes(&data.rows) {
-            Cow::Borrowed(&data.rows)
-        } else {
-            Cow::Owned(preprocess.apply(&data.rows, data.rows.columns())?)
+        // Classes of several files find each other by name.
+        let mut names = data.labels.names.clone();
+        let objects = match objects {
+            None => None,
+            Some(objects) => {
+                let needed = listed.is_none() || valid.is_some();
+                let found = classes(&objects.labels, |i| objects.ids.name(i).into_owned());
+                let found = match needed {
+                    true => Some(found.map_err(|e| about("objects", e))?),
+                    false => found.ok(),
+                };
+                let found = found.map(|found| renamed(&mut names, &objects.labels, found));
+                let all = (0..objects.rows.len() as u32).collect();
+                let things = Things::new(options.preprocess, objects, found, all);
+                Some((objects, things.map_err(|e| about("objects", e))?))
+            }
         };
-        let validation = match (valid, &known) {
+        let rows = Things::new(options.preprocess, data, known, members)?;
+        let validation = match (valid, &rows.classes) {
             (Some(valid), _) => {
-                let columns = rows.columns();
-                let prepared = foreign(valid, &data.features, &preprocess, columns);
-                Some(prepared.map_err(|e| Error {
-                    message: format!("validation rows: {}", e.message),
-                    ..e
-                })?)
+                let mut prepared =
+                    foreign(valid, &rows).map_err(|e| about("validation rows", e))?;
+                if objects.is_some() {
+                    prepared.classes = renamed(&mut names, &valid.labels, prepared.classes);
+                }
+                Some(prepared)
             }
             (None, Some(known)) if !held_out.is_empty() => Some(Validation {
                 classes: held_out.iter().map(|&i| known[i as usize]).collect(),
@@ -98,40 +180,57 @@ impl<'a, R: Real> Inputs<'a, R> {
             }),
             (None, _) => None,
         };
-        if let Some(valid) = &validation {
-            let mut sorted = valid.classes.clone();
-            sorted.sort_unstable();
-            if sorted.windows(2).all(|pair| pair[0] != pair[1]) {
-                return Err(Error::input(
-                    "validation needs two rows of the same class at least, found none",
-                ));
+        let known = rows.classes.as_deref();
+        let (objects_fingerprint, objects) = match objects {
+            None => (None, None),
+            Some((raw, things)) => {
+                let mut hash = Fingerprint(0);
+                hash.rows(&raw.rows);
+                let classes = things.classes.as_deref().unwrap_or_default();
+                hash.numbers(classes.iter().copied());
+                (Some(hash.0), Some(things))
             }
+        };
+        let of_objects = objects.as_ref().and_then(|o| o.classes.as_deref());
+        if let Some(valid) = &validation {
+            valid.check(of_objects)?;
         }
-        let fingerprint = fingerprint(&data.rows, known.as_deref(), listed.as_deref(), &validation);
-        let (triplets, epoch) = match (listed, &known) {
+        let fingerprint = fingerprint(&data.rows, known, listed.as_deref(), &validation);
+        let (triplets, epoch) = match (listed, known) {
             (Some(list), _) => {
                 let source = ListedTriplets::new(list)?;
                 let epoch = source.len() as u64;
                 (Triplets::Listed(source), epoch)
             }
             (None, known) => {
-                let known = known.as_deref().expect("classes were asked for");
+                let known = known.expect("classes were asked for");
                 let random = Random::new(options.seed, TRIPLETS);
-                let source = LabelTriplets::new(known, &members, random)?;
-                (Triplets::Labels(source), members.len() as u64)
+                let source = triplets(known, &rows.members, of_objects, random)?;
+                (source, rows.members.len() as u64)
             }
         };
         Ok(Inputs {
             rows,
-            features: &data.features,
-            preprocess,
-            classes: known,
-            members,
+            objects,
             validation,
             triplets,
             epoch,
             fingerprint,
+            objects_fingerprint,
         })
+    }
+
+    /// What stands on the right of W.
+    pub fn right(&self) -> &Things<'a, R> {
+        self.objects.as_ref().unwrap_or(&self.rows)
+    }
+
+    /// The rows of both sides of W.
+    pub fn sides(&self) -> Sides<'_, R> {
+        Sides {
+            left: &self.rows.rows,
+            right: &self.right().rows,
+        }
     }
 
     /// Triplets of a whole run.
@@ -140,7 +239,7 @@ impl<'a, R: Real> Inputs<'a, R> {
             (Some(steps), _, _) => steps,
             (None, Some(epochs), _) => epochs.saturating_mul(self.epoch),
             (None, None, Triplets::Listed(_)) => self.epoch,
-            (None, None, Triplets::Labels(_)) => (50 * self.epoch).max(20_000),
+            (None, None, _) => (50 * self.epoch).max(20_000),
         }
     }
 }
@@ -151,11 +250,12 @@ impl<R: Real> Inputs<'_, R> {
     pub fn distances(&self, seed: u64) -> Distances {
         let mut random = Random::new(seed, DISTANCES);
         let mut difference = SparseVec::new();
-        let mut row = || self.members[random.below(self.members.len())] as usize;
+        let members = &self.rows.members;
+        let mut row = || members[random.below(members.len())] as usize;
         let mut found: Vec<f64> = (0..DISTANCE_PAIRS)
             .map(|_| {
                 let (a, b) = (row(), row());
-                difference.set_difference(self.rows.row(a), self.rows.row(b));
+                difference.set_difference(self.rows.rows.row(a), self.rows.rows.row(b));
                 difference.as_row().squared_norm()
             })
             .filter(|d| *d > 0.0)
@@ -169,6 +269,62 @@ impl<R: Real> Inputs<'_, R> {
             near: percentile(0.05),
             far: percentile(0.95),
         }
+    }
+}
+
+/// Triplets from classes: among rows, or of rows with objects.
+pub(super) fn triplets(
+    classes: &[u32],
+    members: &[u32],
+    of_objects: Option<&[u32]>,
+    random: Random,
+) -> Result<Triplets> {
+    match of_objects {
+        None => LabelTriplets::new(classes, members, random).map(Triplets::Labels),
+        Some(objects) => {
+            ObjectTriplets::new(classes, members, objects, random).map(Triplets::Objects)
+        }
+    }
+}
+
+/// An error that says what it is about.
+pub(super) fn about(what: &str, error: Error) -> Error {
+    Error {
+        message: format!("{what}: {}", error.message),
+        ..error
+    }
+}
+
+/// The same classes by the numbers that `names` gives to theirs.
+pub(super) fn renamed(names: &mut Ids, labels: &Labels, classes: Vec<u32>) -> Vec<u32> {
+    let numbers: Vec<u32> = labels.names.iter().map(|name| names.intern(name)).collect();
+    let renamed = classes.into_iter().map(|class| numbers[class as usize]);
+    renamed.collect()
+}
+
+impl<R> Validation<R> {
+    /// Whether there is anything to find: among the rows, or among the objects.
+    fn check(&self, of_objects: Option<&[u32]>) -> Result<()> {
+        match of_objects {
+            None => {
+                let mut sorted = self.classes.clone();
+                sorted.sort_unstable();
+                if sorted.windows(2).all(|pair| pair[0] != pair[1]) {
+                    return Err(Error::input(
+                        "validation needs two rows of the same class at least, found none",
+                    ));
+                }
+            }
+            Some(objects) => {
+                let known: HashSet<&u32> = objects.iter().collect();
+                if !self.classes.iter().any(|class| known.contains(class)) {
+                    return Err(Error::input(
+                        "validation needs a row and an object of the same class, found none",
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -194,17 +350,15 @@ fn hold_out(rows: usize, fraction: f64, seed: u64) -> Result<(Vec<u32>, Vec<u32>
 }
 
 /// Validation rows from another file, in the columns of the training rows.
-fn foreign<R: Real>(
-    valid: &Labelled<R>,
-    features: &Features,
-    preprocess: &Preprocess,
-    columns: usize,
-) -> Result<Validation<R>> {
-    let rows = features.align(valid.rows.clone(), &valid.features)?;
+fn foreign<R: Real>(valid: &Labelled<R>, training: &Things<'_, R>) -> Result<Validation<R>> {
+    let preprocess = &training.preprocess;
+    let rows = training
+        .features
+        .align(valid.rows.clone(), &valid.features)?;
     let rows = if preprocess.passes(&rows) {
         rows
     } else {
-        preprocess.apply(&rows, columns)?
+        preprocess.apply(&rows, training.rows.columns())?
     };
     let classes = classes(&valid.labels, |i| valid.ids.name(i).into_owned())?;
     Ok(Validation {

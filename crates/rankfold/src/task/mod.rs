@@ -15,7 +15,8 @@ mod triplet;
 
 pub use checkpoint::Checkpoint;
 pub use evaluation::{Evaluate, Evaluation};
+pub use inputs::TrainingData;
 pub use online::Online;
 pub use session::{CurvePoint, Event, Session, Stopped};
 pub use similarity::{Init, Negatives, Similarity, evaluate};
-pub use triplet::TripletRows;
+pub use triplet::{Sides, TripletRows};

@@ -9,10 +9,10 @@
 
 use super::session::count;
 use super::stepper::decayed;
-use super::triplet::{Examples, TripletRows};
+use super::triplet::{Examples, Sides, TripletRows};
 use crate::data::{Features, StreamRow};
-use crate::form::Newcomer;
-use crate::model::{Card, Counters, Model, Precise, Preprocess, save_parts};
+use crate::form::{Newcomer, Side};
+use crate::model::{Card, Counters, Model, Objects, Precise, Preprocess, save_parts};
 use crate::online::{AnyLearner, Learned, Learner, RankOne, Rule, Step};
 use crate::random::normal_at;
 use crate::sample::Triplet;
@@ -50,14 +50,43 @@ const NEW_ROWS: u64 = 2;
 pub struct Online<R: Real> {
     learner: AnyLearner<R>,
     card: Card,
+    rows: Known,
+    /// What the right side knows, where objects are other things.
+    objects: Option<Known>,
+    examples: Examples<R>,
+    scratch: Scratch<R>,
+}
+
+/// What the model knows of things of one kind.
+#[derive(Debug)]
+struct Known {
     features: Features,
     preprocess: Preprocess,
     /// Features that training knew; later ones are new.
     trained: usize,
     largest_weight: f64,
-    examples: Examples<R>,
-    scratch: Scratch<R>,
 }
+
+impl Known {
+    fn new(features: Features, preprocess: Preprocess, columns: usize, new: u64) -> Self {
+        let new = usize::try_from(new).unwrap_or(usize::MAX);
+        Known {
+            features,
+            largest_weight: preprocess.largest_weight(),
+            preprocess,
+            trained: columns.saturating_sub(new),
+        }
+    }
+
+    /// Whether a row has nothing but features that training did not know.
+    fn is_new<R: Real>(&self, row: SparseRow<'_, R>) -> bool {
+        let first = row.iter().find(|e| e.1 != R::default());
+        first.is_some_and(|(column, _)| column as usize >= self.trained)
+    }
+}
+
+/// The sides of query, positive and negative.
+const SIDES: [Side; 3] = [Side::Left, Side::Right, Side::Right];
 
 /// Memory that is used again for each triplet.
 #[derive(Debug, Default)]
@@ -84,20 +113,24 @@ impl Model {
         })?;
         let form = self.form.into_precision::<R>()?;
         let (left, right) = form.view().shape();
-        if left != right {
+        if left != right && self.objects.is_none() {
             return Err(Error::input(format!(
                 "a similarity of {left} by {right} features: expected as many on both sides"
             )));
         }
-        let new = usize::try_from(self.card.counters.new_features).unwrap_or(usize::MAX);
+        let counters = &self.card.counters;
         Ok(Online {
-            learner: AnyLearner::new(rule, form, self.card.counters.steps)?,
+            learner: AnyLearner::new(rule, form, counters.steps)?,
             examples: Examples::new(self.card.distances),
-            trained: left.saturating_sub(new),
-            largest_weight: self.preprocess.largest_weight(),
+            rows: Known::new(self.features, self.preprocess, left, counters.new_features),
+            objects: self.objects.map(|objects| {
+                let Objects {
+                    features,
+                    preprocess,
+                } = objects;
+                Known::new(features, preprocess, right, counters.new_object_features)
+            }),
             card: self.card,
-            features: self.features,
-            preprocess: self.preprocess,
             scratch: Scratch::default(),
         })
     }
@@ -127,12 +160,41 @@ impl<R: Real> Online<R> {
 
     /// What the model calls its features.
     pub fn features(&self) -> &Features {
-        &self.features
+        self.features_of(Side::Left)
+    }
+
+    /// What a side calls its features: those of objects on the right, where the
+    /// model has some.
+    pub fn features_of(&self, side: Side) -> &Features {
+        &self.known(side).features
     }
 
     /// How many features the model knows.
     pub fn columns(&self) -> usize {
-        self.learner.form().shape().0
+        self.columns_of(Side::Left)
+    }
+
+    /// How many features a side knows.
+    pub fn columns_of(&self, side: Side) -> usize {
+        let (left, right) = self.learner.form().shape();
+        match side {
+            Side::Left => left,
+            Side::Right => right,
+        }
+    }
+
+    fn known(&self, side: Side) -> &Known {
+        match (side, &self.objects) {
+            (Side::Right, Some(objects)) => objects,
+            _ => &self.rows,
+        }
+    }
+
+    fn known_mut(&mut self, side: Side) -> &mut Known {
+        match (side, &mut self.objects) {
+            (Side::Right, Some(objects)) => objects,
+            _ => &mut self.rows,
+        }
     }
 
     /// The column of a feature by the user's name for it, or by its number from
@@ -140,7 +202,12 @@ impl<R: Real> Online<R> {
     /// feature. Then the columns of a table are no longer all there are, so the
     /// model demands none of them any more.
     pub fn column(&mut self, feature: &str) -> Result<u32> {
-        let known = match &self.features {
+        self.column_of(Side::Left, feature)
+    }
+
+    /// The same for either side.
+    pub fn column_of(&mut self, side: Side, feature: &str) -> Result<u32> {
+        let known = match &self.known(side).features {
             Features::Named(ids) | Features::Columns(ids) => ids.find(feature),
             Features::Terms(vocabulary) => {
                 return vocabulary
@@ -154,26 +221,27 @@ impl<R: Real> Online<R> {
                         "expected the number of a feature, found `{feature}`"
                     ))
                 })?;
-                self.grow(number as usize)?;
+                self.grow(side, number as usize)?;
                 Some(number - 1)
             }
         };
         if let Some(column) = known {
             return Ok(column);
         }
-        self.grow(self.columns() + 1)?;
-        if let Features::Columns(ids) = &mut self.features {
-            self.features = Features::Named(std::mem::take(ids));
+        self.grow(side, self.columns_of(side) + 1)?;
+        let features = &mut self.known_mut(side).features;
+        if let Features::Columns(ids) = features {
+            *features = Features::Named(std::mem::take(ids));
         }
-        match &mut self.features {
+        match features {
             Features::Named(ids) | Features::Columns(ids) => Ok(ids.intern(feature)),
             _ => unreachable!("every number has a column"),
         }
     }
 
     /// Makes room for features up to this number; all or nothing.
-    fn grow(&mut self, columns: usize) -> Result<()> {
-        let before = self.columns();
+    fn grow(&mut self, side: Side, columns: usize) -> Result<()> {
+        let before = self.columns_of(side);
         if columns <= before {
             return Ok(());
         }
@@ -183,10 +251,20 @@ impl<R: Real> Online<R> {
                 "feature {columns} is above the largest one, {largest}"
             )));
         }
-        self.preprocess.reserve(columns)?;
-        self.learner.grow(columns, columns)?;
-        self.preprocess.grow(columns, self.largest_weight);
-        let new = &mut self.card.counters.new_features;
+        self.known_mut(side).preprocess.reserve(columns)?;
+        let (left, right) = match (&self.objects, side) {
+            (None, _) => (columns, columns),
+            (Some(_), Side::Left) => (columns, self.columns_of(Side::Right)),
+            (Some(_), Side::Right) => (self.columns_of(Side::Left), columns),
+        };
+        self.learner.grow(left, right)?;
+        let known = self.known_mut(side);
+        known.preprocess.grow(columns, known.largest_weight);
+        let counters = &mut self.card.counters;
+        let new = match (&self.objects, side) {
+            (Some(_), Side::Right) => &mut counters.new_object_features,
+            _ => &mut counters.new_features,
+        };
         *new = new.saturating_add((columns - before) as u64);
         Ok(())
     }
@@ -194,25 +272,38 @@ impl<R: Real> Online<R> {
     /// Makes rows ready, with a column for every feature of theirs: new ones
     /// are added.
     pub fn prepare(&mut self, rows: Rows<R>, features: &Features) -> Result<Rows<R>> {
-        self.features.matched(features)?;
+        self.prepare_side(Side::Left, rows, features)
+    }
+
+    /// The same for either side: objects where the model has some.
+    pub fn prepare_side(
+        &mut self,
+        side: Side,
+        rows: Rows<R>,
+        features: &Features,
+    ) -> Result<Rows<R>> {
+        let known = &self.known(side).features;
+        known.matched(features)?;
         match features {
             Features::Numbered | Features::Terms(_) => {
-                if matches!(self.features, Features::Terms(_)) && rows.columns() > self.columns() {
+                let terms = matches!(known, Features::Terms(_));
+                if terms && rows.columns() > self.columns_of(side) {
                     return Err(not_a_term(rows.columns()));
                 }
-                self.grow(rows.columns())?;
+                self.grow(side, rows.columns())?;
             }
             Features::Named(names) | Features::Columns(names) => {
                 for name in names.iter() {
-                    self.column(name)?;
+                    self.column_of(side, name)?;
                 }
             }
         }
-        let rows = self.features.align(rows, features)?;
-        if self.preprocess.passes(&rows) {
+        let known = self.known(side);
+        let rows = known.features.align(rows, features)?;
+        if known.preprocess.passes(&rows) {
             Ok(rows)
         } else {
-            self.preprocess.apply(&rows, self.columns())
+            known.preprocess.apply(&rows, self.columns_of(side))
         }
     }
 
@@ -221,13 +312,14 @@ impl<R: Real> Online<R> {
     /// NaN is a missing value.
     pub fn learn(&mut self, triplet: &Triplet<SparseRow<'_, R>>) -> Result<Learned> {
         let raw = [triplet.query, triplet.positive, triplet.negative];
-        for row in raw {
-            self.check(row)?;
+        for (row, side) in raw.into_iter().zip(SIDES) {
+            self.check(side, row)?;
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let Scratch { rows, wide, .. } = &mut scratch;
-        for (row, raw) in rows.iter_mut().zip(raw) {
-            self.preprocess.apply_row(row, raw, self.columns(), wide);
+        for ((row, raw), side) in rows.iter_mut().zip(raw).zip(SIDES) {
+            let preprocess = &self.known(side).preprocess;
+            preprocess.apply_row(row, raw, self.columns_of(side), wide);
         }
         let rows = scratch.rows.each_ref().map(SparseVec::as_row);
         let learned = self.take_step(rows);
@@ -236,15 +328,15 @@ impl<R: Real> Online<R> {
     }
 
     /// Whether a raw row can be learned from; makes room for it.
-    fn check(&mut self, row: SparseRow<'_, R>) -> Result<()> {
+    fn check(&mut self, side: Side, row: SparseRow<'_, R>) -> Result<()> {
         if row.values.iter().any(|v| v.to_f64().is_infinite()) {
             return Err(Error::input("a value is infinite"));
         }
         let Some(&last) = row.indices.last() else {
             return Ok(());
         };
-        match &self.features {
-            Features::Numbered => self.grow(last as usize + 1),
+        match &self.known(side).features {
+            Features::Numbered => self.grow(side, last as usize + 1),
             Features::Terms(terms) if last as usize >= terms.len() => {
                 Err(not_a_term(u64::from(last) + 1))
             }
@@ -259,14 +351,15 @@ impl<R: Real> Online<R> {
     }
 
     /// Learns a triplet of a stream; `rows` are those that its ids name, made
-    /// ready by [`Online::prepare`].
-    pub fn learn_line(
+    /// ready by [`Online::prepare`]. They may be other ones on the right, for
+    /// positive and negative.
+    pub fn learn_line<'a>(
         &mut self,
         triplet: &Triplet<StreamRow<'_, R>>,
-        rows: &Rows<R>,
+        rows: impl Into<Sides<'a, R>>,
     ) -> Result<Learned> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let learned = self.learn_with(triplet, rows, &mut scratch);
+        let learned = self.learn_with(triplet, rows.into(), &mut scratch);
         self.scratch = scratch;
         learned
     }
@@ -274,34 +367,35 @@ impl<R: Real> Online<R> {
     fn learn_with(
         &mut self,
         triplet: &Triplet<StreamRow<'_, R>>,
-        rows: &Rows<R>,
+        rows: Sides<'_, R>,
         scratch: &mut Scratch<R>,
     ) -> Result<Learned> {
         let given = [triplet.query, triplet.positive, triplet.negative];
         // All columns first, so that all three rows have the same ones.
-        for (raw, row) in scratch.raw.iter_mut().zip(given) {
+        for ((raw, row), side) in scratch.raw.iter_mut().zip(given).zip(SIDES) {
             if let StreamRow::Features { known, new } = row {
                 raw.clear();
                 known.iter().for_each(|&(column, v)| raw.push(column, v));
                 if !new.is_empty() {
                     let mut entries = known.to_vec();
                     for (name, value) in new {
-                        entries.push((self.column(name)?, *value));
+                        entries.push((self.column_of(side, name)?, *value));
                     }
                     *raw = SparseVec::from_entries(entries);
                 }
-                self.check(raw.as_row())?;
+                self.check(side, raw.as_row())?;
             }
         }
         let mut ready = [SparseRow::default(); 3];
-        let stored = scratch.rows.iter_mut().zip(&scratch.raw);
-        for ((ready, row), (stored, raw)) in ready.iter_mut().zip(given).zip(stored) {
-            *ready = match row {
-                StreamRow::Row(number) => rows.row(number),
-                StreamRow::Features { .. } => {
-                    let (raw, columns) = (raw.as_row(), self.columns());
-                    self.preprocess
-                        .apply_row(stored, raw, columns, &mut scratch.wide);
+        let stored = scratch.rows.iter_mut().zip(&scratch.raw).zip(SIDES);
+        for ((ready, row), ((stored, raw), side)) in ready.iter_mut().zip(given).zip(stored) {
+            *ready = match (row, side) {
+                (StreamRow::Row(number), Side::Left) => rows.left.row(number),
+                (StreamRow::Row(number), Side::Right) => rows.right.row(number),
+                (StreamRow::Features { .. }, side) => {
+                    let (raw, columns) = (raw.as_row(), self.columns_of(side));
+                    let preprocess = &self.known(side).preprocess;
+                    preprocess.apply_row(stored, raw, columns, &mut scratch.wide);
                     stored.as_row()
                 }
             };
@@ -333,14 +427,11 @@ impl<R: Real> Online<R> {
     /// never move W: its left side gets a start, which is a function of the
     /// seed and the features alone.
     fn seed(&mut self, example: RankOne<'_, R>) {
-        let is_new = |row: SparseRow<'_, R>| {
-            let first = row.iter().find(|e| e.1 != R::default());
-            first.is_some_and(|(column, _)| column as usize >= self.trained)
-        };
-        if !(is_new(example.left) && is_new(example.right)) {
+        let right = self.known(Side::Right);
+        if !(self.rows.is_new(example.left) && right.is_new(example.right)) {
             return;
         }
-        let (features, seed) = (&self.features, self.card.seed);
+        let (features, seed) = (&self.rows.features, self.card.seed);
         let normal = |column: u32, j: usize| {
             let feature = match features {
                 Features::Numbered | Features::Terms(_) => u64::from(column),
@@ -351,7 +442,7 @@ impl<R: Real> Online<R> {
         let seeded = self.learner.seed(&Newcomer {
             left: example.left,
             right: example.right,
-            rows: self.trained,
+            rows: self.rows.trained,
             normal: &normal,
         });
         if seeded {
@@ -365,8 +456,8 @@ impl<R: Real> Online<R> {
             path.as_ref(),
             &self.card,
             self.learner.form(),
-            &self.features,
-            &self.preprocess,
+            (&self.rows.features, &self.rows.preprocess),
+            self.objects.as_ref().map(|o| (&o.features, &o.preprocess)),
             Vec::new(),
         )
     }
@@ -376,8 +467,12 @@ impl<R: Real> Online<R> {
         Model {
             card: self.card,
             form: Precise::new(self.learner.into_form()),
-            features: self.features,
-            preprocess: self.preprocess,
+            features: self.rows.features,
+            preprocess: self.rows.preprocess,
+            objects: self.objects.map(|objects| Objects {
+                features: objects.features,
+                preprocess: objects.preprocess,
+            }),
         }
     }
 }

@@ -4,19 +4,21 @@
 
 use super::average::{self, Average, AverageState};
 use super::checkpoint::{self, Best, BestState, Checkpoint, State, Window};
-use super::inputs::Inputs;
-use super::similarity::{Similarity, evaluate, metrics};
+use super::inputs::{Inputs, Things, TrainingData, triplets};
+use super::similarity::{Classified, Similarity, evaluate, evaluate_among, metrics};
 use super::step_size::{self, Trial};
 use super::stepper::Stepper;
-use crate::data::Labelled;
+use super::triplet::Sides;
+use crate::data::{Features, Labelled};
 use crate::eval::{Cosine, Retrieval, retrieval};
 use crate::form::{Form, FormRef};
 use crate::model::{
-    Card, Counters, Distances, FORMAT, HistoryPoint, Metrics, Model, Precise, forms, save_parts,
+    Card, Counters, Distances, FORMAT, HistoryPoint, Metrics, Model, Objects, Precise, Preprocess,
+    forms, save_parts,
 };
 use crate::online::{Learned, Outcome, Rule};
 use crate::random::{Random, splitmix64};
-use crate::sample::{LabelTriplets, Triplet, Triplets};
+use crate::sample::{Triplet, Triplets};
 use crate::{Error, Real, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -96,17 +98,19 @@ pub struct Session<'a, R: Real> {
 
 impl<'a, R: Real> Session<'a, R> {
     /// Prepares a run: on triplets drawn from the labels, or on those listed;
-    /// validated on the rows given, or on a part of the training rows.
+    /// validated on the rows given, or on a part of the training rows. With
+    /// objects, which [`TrainingData`] may have, positives and negatives are such;
+    /// listed triplets name a row and two objects, and validation rows look for
+    /// objects.
     pub fn new(
         options: &Similarity,
-        data: &'a Labelled<R>,
+        data: impl Into<TrainingData<'a, R>>,
         listed: Option<Vec<Triplet>>,
         valid: Option<&Labelled<R>>,
     ) -> Result<Self> {
         options.check()?;
-        let inputs = Inputs::new(options, data, listed, valid)?;
-        let classes = inputs.classes.as_deref();
-        let form = options.start(&inputs.rows, &inputs.members, classes, &inputs.triplets)?;
+        let inputs = Inputs::new(options, data.into(), listed, valid)?;
+        let form = options.start(&inputs)?;
         let distances = (options.learner == Rule::Lego).then(|| inputs.distances(options.seed));
         let mut session = Self::at_start(options, inputs, form, 0, distances)?;
         match options.step_size {
@@ -124,15 +128,14 @@ impl<'a, R: Real> Session<'a, R> {
     /// what is measured on the way may differ.
     pub fn resume(
         options: &Similarity,
-        data: &'a Labelled<R>,
+        data: impl Into<TrainingData<'a, R>>,
         listed: Option<Vec<Triplet>>,
         valid: Option<&Labelled<R>>,
         checkpoint: Checkpoint,
     ) -> Result<Self> {
         options.check()?;
-        let mut inputs = Inputs::new(options, data, listed, valid)?;
-        let (print, columns) = (inputs.fingerprint, inputs.rows.columns());
-        checkpoint.check::<R>(options, print, inputs.features, columns)?;
+        let mut inputs = Inputs::new(options, data.into(), listed, valid)?;
+        checkpoint.check(options, &inputs)?;
         let Checkpoint {
             model,
             state,
@@ -217,20 +220,18 @@ impl<'a, R: Real> Session<'a, R> {
                 let later = list.after(steps as usize);
                 (Triplets::Listed(list.clone()), Triplets::Listed(later))
             }
-            Triplets::Labels(_) => {
+            Triplets::Labels(_) | Triplets::Objects(_) => {
                 // Every fifth row judges; when a class is too small for that, all do.
-                let known = self
-                    .inputs
-                    .classes
-                    .as_deref()
-                    .expect("triplets came from classes");
-                let members = &self.inputs.members;
+                let rows = &self.inputs.rows;
+                let known = rows.classes.as_deref().expect("triplets came from classes");
+                let objects = self.inputs.objects.as_ref();
+                let objects = objects.and_then(|objects| objects.classes.as_deref());
+                let members = &rows.members;
                 let judges = |&row: &u32| splitmix64(seed ^ u64::from(row)).is_multiple_of(5);
                 let (late, early): (Vec<u32>, Vec<u32>) =
                     members.iter().partition(|row| judges(row));
                 let source = |rows: &[u32], purpose| {
-                    LabelTriplets::new(known, rows, Random::new(seed, purpose))
-                        .map(Triplets::Labels)
+                    triplets(known, rows, objects, Random::new(seed, purpose))
                 };
                 match (source(&early, PRETRAINING), source(&late, HELD_OUT)) {
                     (Ok(training), Ok(judge)) => (training, judge),
@@ -239,7 +240,7 @@ impl<'a, R: Real> Session<'a, R> {
             }
         };
         let grid = step_size::grid(self.options.learner, self.options.batch);
-        let (start, rows) = (&self.stepper, &*self.inputs.rows);
+        let (start, rows) = (&self.stepper, self.inputs.sides());
         let count = HELD_OUT_TRIPLETS;
         self.trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
         self.stepper.step.size = step_size::best(&self.trials, count);
@@ -297,11 +298,22 @@ impl<'a, R: Real> Session<'a, R> {
         }
     }
 
+    /// Rows that cannot be queries, because no object has their class.
+    pub fn skipped(&self) -> usize {
+        match &self.inputs.triplets {
+            Triplets::Objects(source) => source.skipped(),
+            _ => 0,
+        }
+    }
+
     /// The validation metrics of the simple control: the cosine between the
-    /// rows themselves.
+    /// rows themselves. Objects are other things, so there is none for them.
     pub fn validation_control(&self) -> Option<Metrics> {
+        if self.inputs.objects.is_some() {
+            return None;
+        }
         let valid = self.inputs.validation.as_ref()?;
-        let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows);
+        let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
         let chosen = rows.select(valid.members.iter().map(|&i| i as usize));
         let found = retrieval(
             &Cosine::new(&chosen),
@@ -348,16 +360,27 @@ impl<'a, R: Real> Session<'a, R> {
 
     #[inline]
     fn take_step(&mut self) {
-        let Inputs { rows, triplets, .. } = &mut self.inputs;
+        let Inputs {
+            rows,
+            objects,
+            triplets,
+            ..
+        } = &mut self.inputs;
+        let sides = Sides {
+            left: &*rows.rows,
+            right: objects.as_ref().map_or(&*rows.rows, |o| &*o.rows),
+        };
         let done = self.counters.steps;
-        let (used, learned) = self.stepper.take(rows, triplets, done, self.total);
+        let (used, learned) = self.stepper.take(sides, triplets, done, self.total);
         count(&mut self.counters, used, &learned);
         if learned.loss.is_finite() {
             self.window.loss += learned.loss * used as f64;
             self.window.steps += used;
         }
         if self.options.average {
-            let interval = average::interval(self.inputs.rows.columns(), self.options.batch);
+            let Sides { left, right } = self.inputs.sides();
+            let columns = left.columns().max(right.columns());
+            let interval = average::interval(columns, self.options.batch);
             if self.counters.steps.is_multiple_of(interval) {
                 Average::add(&mut self.average, self.stepper.learner.form());
             }
@@ -386,7 +409,7 @@ impl<'a, R: Real> Session<'a, R> {
             metrics: Metrics::new(),
         };
         if let Some(valid) = &self.inputs.validation {
-            let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows);
+            let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
             let (score, threads) = (self.options.score, self.options.threads);
             let form = self.form();
             // A form that has lost rank cannot be measured; the best one so far is
@@ -397,7 +420,19 @@ impl<'a, R: Real> Session<'a, R> {
                 false => {
                     let go_on = |_| go_on();
                     let (members, classes) = (&valid.members, &valid.classes);
-                    match evaluate(form, rows, members, classes, score, threads, &go_on)? {
+                    let objects = self.inputs.objects.as_ref();
+                    let found = match objects.and_then(Things::classified) {
+                        None => evaluate(form, rows, members, classes, score, threads, &go_on)?,
+                        Some(objects) => {
+                            let queries = Classified {
+                                rows,
+                                members,
+                                classes,
+                            };
+                            evaluate_among(form, queries, objects, score, threads, &go_on)?
+                        }
+                    };
+                    match found {
                         None => return Ok(None),
                         found => found,
                     }
@@ -465,6 +500,7 @@ impl<'a, R: Real> Session<'a, R> {
         let state = State {
             options: self.options.clone(),
             fingerprint: self.inputs.fingerprint,
+            objects: self.inputs.objects_fingerprint,
             position: self.inputs.triplets.position(),
             window: self.window,
             measured: self.measured,
@@ -482,13 +518,16 @@ impl<'a, R: Real> Session<'a, R> {
         };
         let (best, average) = (self.best.as_ref(), self.average.as_ref());
         let more = checkpoint::tensors(&state, best, average)?;
+        fn parts<'t, R: Real>(things: &'t Things<'_, R>) -> (&'t Features, &'t Preprocess) {
+            (things.features, &things.preprocess)
+        }
         let (card, form) = (self.card(self.counters), self.stepper.learner.form());
         save_parts(
             path.as_ref(),
             &card,
             form,
-            self.inputs.features,
-            &self.inputs.preprocess,
+            parts(&self.inputs.rows),
+            self.inputs.objects.as_ref().map(parts),
             more,
         )
     }
@@ -508,8 +547,12 @@ impl<'a, R: Real> Session<'a, R> {
         Ok(Model {
             card,
             form: Precise::new(form),
-            features: self.inputs.features.clone(),
-            preprocess: self.inputs.preprocess,
+            features: self.inputs.rows.features.clone(),
+            preprocess: self.inputs.rows.preprocess,
+            objects: self.inputs.objects.map(|objects| Objects {
+                features: objects.features.clone(),
+                preprocess: objects.preprocess,
+            }),
         })
     }
 }

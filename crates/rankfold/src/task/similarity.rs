@@ -1,15 +1,17 @@
 //! Similarity: score(left, right) = leftᵀ W right, learned from triplets "the
 //! query is more like this than like that".
 
-use super::informative::most_informative;
+use super::informative::pairs;
+use super::inputs::{Inputs, about};
 use super::session::{Event, Session};
+use super::triplet::{Sides, TripletRows};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{Factored, Form, FormRef, Full, Psd, SparseSum, Tall};
 use crate::model::{Metrics, Model, Projection, Score, Steps};
 use crate::online::{Rule, Shape, Step};
 use crate::random::normal_at;
-use crate::sample::{Triplet, Triplets};
+use crate::sample::Triplets;
 use crate::{Error, Real, Result, Rows, SparseVec, memory};
 use serde::{Deserialize, Serialize};
 
@@ -343,6 +345,18 @@ impl Similarity {
         Ok(())
     }
 
+    /// Checks that the learner can score rows with other things; a session with
+    /// objects does so too.
+    pub fn check_objects(&self) -> Result<()> {
+        match self.learner.is_symmetric() {
+            false => Ok(()),
+            true => Err(Error::input(format!(
+                "`{}` learns a symmetric matrix, in which rows and objects have the same features: use another learner with objects, such as `loreta`",
+                self.learner.name()
+            ))),
+        }
+    }
+
     /// Learns from labelled rows until the steps are done.
     pub fn fit<R: Real>(&self, data: &Labelled<R>) -> Result<Model> {
         let mut session = self.session(data)?;
@@ -357,52 +371,54 @@ impl Similarity {
     }
 
     /// The form at the start of training.
-    pub(super) fn start<R: Real>(
-        &self,
-        rows: &Rows<R>,
-        members: &[u32],
-        classes: Option<&[u32]>,
-        triplets: &Triplets,
-    ) -> Result<Form<R>> {
-        let (n, k) = (rows.columns(), self.rank);
+    pub(super) fn start<R: Real>(&self, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
+        let Sides { left, right } = inputs.sides();
+        let (n, m, k) = (left.columns(), right.columns(), self.rank);
         let shape = self.learner.shape();
         if shape == Shape::Full {
             let diagonal = f64::from(u8::from(self.init == Init::Identity));
-            return Full::diagonal(n, n, diagonal).map(Form::Full);
+            return Full::diagonal(n, m, diagonal).map(Form::Full);
         }
         if k > n {
             return Err(Error::input(format!(
                 "rank {k} is above the number of features, {n}"
             )));
         }
-        let sides = if shape == Shape::Factored { 2 } else { 1 };
-        // The factors, and what finding the most informative features takes.
-        let bytes = n as u128 * (sides * k as u128 * size_of::<R>() as u128 + 40);
-        memory::require(bytes, &format!("a model of {n} features and rank {k}"))?;
-        if self.init == Init::Zero {
-            return from_zero(rows, triplets.clone(), shape, k);
+        if k > m {
+            let message = format!("rank {k} is above the number of features, {m}");
+            return Err(about("objects", Error::input(message)));
         }
-        let place: Vec<usize> = match self.init {
-            Init::Identity => {
-                let mut place = vec![usize::MAX; n];
-                let features = most_informative(rows, members, classes, k);
-                features
-                    .iter()
-                    .enumerate()
-                    .for_each(|(j, &i)| place[i as usize] = j);
-                place
-            }
+        // The factors, and what finding the most informative features takes.
+        let factor = |rows: usize| rows as u128 * k as u128 * size_of::<R>() as u128;
+        let factors = match shape {
+            Shape::Psd => factor(n),
+            _ => factor(n) + factor(m),
+        };
+        let columns = inputs.objects.as_ref().map_or(n, |_| n.saturating_add(m));
+        let what = format!("a model of {columns} features and rank {k}");
+        memory::require(factors + columns as u128 * 40, &what)?;
+        if self.init == Init::Zero {
+            return from_zero(inputs.sides(), inputs.triplets.clone(), shape, k);
+        }
+        // Column j of the factors is one feature of each side.
+        let paired = match self.init {
+            Init::Identity => pairs(&inputs.rows, inputs.objects.as_ref(), k),
             _ => Vec::new(),
         };
-        let tall = |side: u64| {
-            Tall::from_fn(n, k, |i, j| match self.init {
+        let tall = |side: u64, rows: usize, features: &dyn Fn(&(u32, u32)) -> u32| {
+            let mut place = vec![usize::MAX; if paired.is_empty() { 0 } else { rows }];
+            for (j, pair) in paired.iter().enumerate() {
+                place[features(pair) as usize] = j;
+            }
+            Tall::from_fn(rows, k, |i, j| match self.init {
                 Init::Identity => f64::from(u8::from(place[i] == j)),
                 _ => normal_at(self.seed, side, i as u64, j as u64) / (k as f64).sqrt(),
             })
         };
+        let left = tall(0, n, &|pair| pair.0)?;
         Ok(match shape {
-            Shape::Psd => Form::Psd(Psd::new(tall(0)?)),
-            _ => Form::Factored(Factored::new(tall(0)?, tall(1)?)),
+            Shape::Psd => Form::Psd(Psd::new(left)),
+            _ => Form::Factored(Factored::new(left, tall(1, m, &|pair| pair.1)?)),
         })
     }
 }
@@ -413,23 +429,22 @@ const PATIENCE: usize = 100;
 /// Gradient steps on the hinge loss from W = 0, at least 2k of them, then the
 /// best matrix of rank k.
 fn from_zero<R: Real>(
-    rows: &Rows<R>,
+    rows: Sides<'_, R>,
     mut triplets: Triplets,
     shape: Shape,
     k: usize,
 ) -> Result<Form<R>> {
-    let n = rows.columns();
+    let (n, m) = (rows.left.columns(), rows.right.columns());
     let mut sum = SparseSum::new();
     let mut wanted = 2 * k;
     // A step as long as a typical triplet needs to reach its margin.
     let mut size = 0.0;
     for drawn in 1..=PATIENCE * wanted {
-        let Triplet {
+        let TripletRows {
             query,
             positive,
             negative,
-        } = triplets.draw();
-        let [query, positive, negative] = [query, positive, negative].map(|i| rows.row(i as usize));
+        } = TripletRows::of(rows, triplets.draw());
         let mut left = SparseVec::new();
         query.iter().for_each(|(j, v)| left.push(j, v));
         let mut right = SparseVec::new();
@@ -442,7 +457,7 @@ fn from_zero<R: Real>(
         if sum.len() >= wanted {
             let start = match shape {
                 Shape::Psd => sum.psd(n, k)?,
-                _ => sum.factored((n, n), k)?,
+                _ => sum.factored((n, m), k)?,
             };
             match start {
                 Some(form) => return Ok(form),
@@ -483,6 +498,38 @@ pub fn evaluate<R: Real>(
     let projection = Projection::new(form, rows, members, score)?;
     let scorer = projection.scorer();
     Ok(eval::retrieval(&scorer, classes, threads, progress))
+}
+
+/// Some of a set of rows, with the class of each of these.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Classified<'a, R> {
+    pub rows: &'a Rows<R>,
+    pub members: &'a [u32],
+    pub classes: &'a [u32],
+}
+
+/// The same with other things: every query looks for the objects of its class.
+pub(super) fn evaluate_among<R: Real>(
+    form: FormRef<'_, R>,
+    queries: Classified<'_, R>,
+    objects: Classified<'_, R>,
+    score: Score,
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Result<Option<Retrieval>> {
+    let (left, right) = (
+        (queries.rows, queries.members),
+        (objects.rows, objects.members),
+    );
+    let projection = Projection::between(form, left, right, score)?;
+    let (scorer, classes) = (projection.scorer(), objects.classes);
+    Ok(eval::retrieval_among(
+        &scorer,
+        queries.classes,
+        classes,
+        threads,
+        progress,
+    ))
 }
 
 /// The metrics of this task by name.

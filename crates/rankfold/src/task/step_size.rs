@@ -1,10 +1,10 @@
 //! The step size, chosen by a short pre-training run for each candidate.
 
 use super::stepper::Stepper;
-use super::triplet::TripletRows;
+use super::triplet::{Sides, TripletRows};
+use crate::Real;
 use crate::online::{Learner, Rule, Step};
 use crate::sample::Triplets;
-use crate::{Real, Rows};
 
 /// Candidates. The best constant step for rows of length one is large, and
 /// falls with the rank.
@@ -38,7 +38,7 @@ pub(super) struct Trial {
 pub(super) fn trials<R: Real>(
     start: &Stepper<R>,
     grid: &[f64],
-    rows: &Rows<R>,
+    rows: Sides<'_, R>,
     training: &Triplets,
     steps: u64,
     judge: &Triplets,

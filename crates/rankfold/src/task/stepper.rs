@@ -2,12 +2,12 @@
 //! of the step to its time, and lets the learner learn.
 
 use super::similarity::{Negatives, Similarity};
-use super::triplet::{Examples, TripletRows};
+use super::triplet::{Examples, Sides, TripletRows};
 use crate::form::{Form, Query};
 use crate::model::Distances;
 use crate::online::{AnyLearner, Learned, Learner, RankOne, Step};
 use crate::sample::{Triplet, Triplets};
-use crate::{Loss, Real, Result, Rows, SparseVec};
+use crate::{Loss, Real, Result, SparseVec};
 
 /// A learner, and how it is fed.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ impl<R: Real> Stepper<R> {
     #[inline]
     pub fn take(
         &mut self,
-        rows: &Rows<R>,
+        rows: Sides<'_, R>,
         source: &mut Triplets,
         done: u64,
         total: u64,
@@ -79,7 +79,7 @@ impl<R: Real> Stepper<R> {
         let examples: Vec<_> = examples
             .map(|(&triplet, difference)| {
                 let example = RankOne {
-                    left: rows.row(triplet.query as usize),
+                    left: rows.left.row(triplet.query as usize),
                     right: difference.as_row(),
                 };
                 (example, 1.0)
@@ -93,7 +93,7 @@ impl<R: Real> Stepper<R> {
 
     /// A triplet, with a hard negative if such are asked for.
     #[inline]
-    pub fn draw(&mut self, rows: &Rows<R>, source: &mut Triplets) -> Triplet {
+    pub fn draw(&mut self, rows: Sides<'_, R>, source: &mut Triplets) -> Triplet {
         let Negatives::Hard(candidates) = self.negatives else {
             return source.draw();
         };

@@ -6,6 +6,33 @@ use crate::online::{AnyLearner, Learned, Learner, Outcome, RankOne, Step};
 use crate::sample::Triplet;
 use crate::{Loss, Real, Rows, SparseRow, SparseVec};
 
+/// Rows for both sides of W: those that ask, and those that are asked for.
+#[derive(Debug)]
+pub struct Sides<'a, R> {
+    /// Queries.
+    pub left: &'a Rows<R>,
+    /// Positives and negatives.
+    pub right: &'a Rows<R>,
+}
+
+impl<R> Copy for Sides<'_, R> {}
+
+impl<R> Clone for Sides<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<'a, R> From<&'a Rows<R>> for Sides<'a, R> {
+    /// The same rows on both sides.
+    fn from(rows: &'a Rows<R>) -> Self {
+        Sides {
+            left: rows,
+            right: rows,
+        }
+    }
+}
+
 /// The three rows of a triplet.
 #[derive(Debug, Clone, Copy)]
 pub struct TripletRows<'a, R> {
@@ -20,12 +47,12 @@ pub struct TripletRows<'a, R> {
 impl<'a, R: Real> TripletRows<'a, R> {
     /// The rows that a triplet names.
     #[inline]
-    pub fn of(rows: &'a Rows<R>, triplet: Triplet) -> Self {
-        let row = |i: u32| rows.row(i as usize);
+    pub fn of(rows: impl Into<Sides<'a, R>>, triplet: Triplet) -> Self {
+        let Sides { left, right } = rows.into();
         TripletRows {
-            query: row(triplet.query),
-            positive: row(triplet.positive),
-            negative: row(triplet.negative),
+            query: left.row(triplet.query as usize),
+            positive: right.row(triplet.positive as usize),
+            negative: right.row(triplet.negative as usize),
         }
     }
 }

@@ -7,6 +7,7 @@ mod golden;
 mod golden_metrics;
 mod loreta;
 mod models;
+mod objects;
 mod oracle;
 mod projection;
 mod retrieval;
