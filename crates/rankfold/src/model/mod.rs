@@ -282,6 +282,7 @@ impl Model {
             },
             form: Precise::new(form),
             features,
+            objects: None,
             preprocess: Preprocess::default(),
         }
     }
