@@ -8,7 +8,7 @@ use rankfold::data::text::Vocabulary;
 use rankfold::data::{Labelled, Triplets};
 use rankfold::model::Steps;
 use rankfold::online::Rule;
-use rankfold::sample::Triplet;
+use rankfold::sample::{Given, Triplet};
 use rankfold::task::{Checkpoint, Event, Init, Negatives, Session, Stopped, TrainingData};
 use rankfold::{Error, Real, Result, Score, Similarity};
 use serde_json::json;
@@ -421,7 +421,8 @@ impl TrainSimilarity {
             .triplets
             .as_ref()
             .map(|path| read_triplets(path, &data, objects.as_ref()))
-            .transpose()?;
+            .transpose()?
+            .map(Given::List);
         let valid = self.valid.as_ref();
         let valid = valid.map(|path| {
             let source = self.fields.of_all(path);

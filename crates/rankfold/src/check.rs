@@ -4,6 +4,7 @@
 use crate::form::{Factored, Psd, Tall};
 use crate::linalg::Square;
 use crate::online::{Learner, Outcome, RankOne, Step};
+use crate::sample::TripletSource;
 use crate::{Loss, Real, SparseVec};
 
 /// How far the tracked small state is from the truth, as relative errors.
@@ -149,11 +150,56 @@ pub fn learner<R: Real, L: Learner<R>>(
     }
 }
 
+/// What a source of triplets must keep to, over its first `draws` draws, for so
+/// many rows (and objects, where positives and negatives are such): it names
+/// rows there are, a copy draws the same, and from a place where it once stood it
+/// draws what it drew then. Says the first law that is broken, and where.
+pub fn source(
+    source: &dyn TripletSource,
+    rows: usize,
+    objects: usize,
+    draws: usize,
+) -> std::result::Result<(), String> {
+    let (mut one, mut copy) = (source.boxed(), source.boxed());
+    let mut drawn = Vec::with_capacity(draws);
+    for i in 0..draws {
+        let place = one.position();
+        let triplet = one.draw();
+        let inside = (triplet.query as usize) < rows
+            && (triplet.positive as usize) < objects
+            && (triplet.negative as usize) < objects;
+        if !inside {
+            return Err(format!(
+                "draw {i} names a row that is not there: {triplet:?}"
+            ));
+        }
+        if copy.draw() != triplet {
+            return Err(format!("draw {i}: a copy draws something else"));
+        }
+        drawn.push((place, triplet));
+    }
+    for (i, &(place, triplet)) in drawn.iter().enumerate().rev() {
+        if !one.seek(place) {
+            return Err(format!(
+                "it cannot go back to where it stood before draw {i}"
+            ));
+        }
+        let next = drawn.get(i + 1).map(|later| later.1);
+        if one.draw() != triplet || next.is_some_and(|next| one.draw() != next) {
+            return Err(format!(
+                "from the place before draw {i} it draws something else"
+            ));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::form::{Form, Full};
     use crate::online::{AnyLearner, Learned, Oasis, Rule, Shape};
+    use crate::sample::Triplet;
 
     fn examples() -> Vec<(SparseVec<f64>, SparseVec<f64>)> {
         let row = |seed: usize| {
@@ -242,5 +288,59 @@ mod tests {
             let found = learner(make, &examples(), Step::new(1e-3)).unwrap_err();
             assert!(found.contains(part), "{fault}: {found}");
         }
+    }
+
+    /// A source that counts, with a fault.
+    #[derive(Debug, Clone)]
+    struct Counting(u64, &'static str);
+
+    impl TripletSource for Counting {
+        fn draw(&mut self) -> Triplet {
+            self.0 += 1;
+            let row = (self.0 % if self.1 == "range" { 6 } else { 5 }) as u32;
+            Triplet {
+                query: row,
+                positive: (row + 1) % 5,
+                negative: (row + 2) % 5,
+            }
+        }
+
+        fn position(&self) -> u64 {
+            if self.1 == "place" { 0 } else { self.0 }
+        }
+
+        fn seek(&mut self, position: u64) -> bool {
+            self.0 = position;
+            self.1 != "seek"
+        }
+
+        fn boxed(&self) -> Box<dyn TripletSource> {
+            let shift = if self.1 == "copy" { self.0 + 1 } else { self.0 };
+            // The second copy is shifted once more.
+            static COPIES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+            let more = COPIES.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 2;
+            let shift = if self.1 == "copy" {
+                shift + more
+            } else {
+                shift
+            };
+            Box::new(Counting(shift, self.1))
+        }
+    }
+
+    #[test]
+    fn faults_of_sources_are_found() {
+        assert_eq!(source(&Counting(0, ""), 5, 5, 30), Ok(()));
+        for (fault, part) in [
+            ("range", "names a row that is not there"),
+            ("copy", "a copy draws something else"),
+            ("seek", "cannot go back"),
+            ("place", "draws something else"),
+        ] {
+            let found = source(&Counting(0, fault), 5, 5, 30).unwrap_err();
+            assert!(found.contains(part), "{fault}: {found}");
+        }
+        // Objects are counted apart.
+        assert!(source(&Counting(0, ""), 5, 4, 30).is_err());
     }
 }

@@ -23,6 +23,46 @@ pub struct Triplet<T = u32> {
     pub negative: T,
 }
 
+/// A source of triplets of your own: clicks from a log, pairs from a graph.
+///
+/// Training clones it to try step sizes, and asks for its place to write a
+/// checkpoint, so what it draws must follow from its place alone.
+/// [`crate::check::source`] holds it to that.
+pub trait TripletSource: std::fmt::Debug + Send {
+    /// The next triplet, of rows that there are; a source never ends.
+    fn draw(&mut self) -> Triplet;
+
+    /// Where it stands.
+    fn position(&self) -> u64;
+
+    /// Goes to where it once stood; false when that cannot be.
+    fn seek(&mut self, position: u64) -> bool;
+
+    /// A copy that goes its own way.
+    fn boxed(&self) -> Box<dyn TripletSource>;
+}
+
+impl Clone for Box<dyn TripletSource> {
+    fn clone(&self) -> Self {
+        self.boxed()
+    }
+}
+
+/// Triplets that do not come from labels.
+#[derive(Debug, Clone)]
+pub enum Given {
+    /// A list, used again and again in its order.
+    List(Vec<Triplet>),
+    /// A source of your own.
+    Source(Box<dyn TripletSource>),
+}
+
+impl From<Vec<Triplet>> for Given {
+    fn from(list: Vec<Triplet>) -> Self {
+        Given::List(list)
+    }
+}
+
 /// A source of triplets whose position can be saved.
 #[derive(Debug, Clone)]
 pub enum Triplets {
@@ -32,6 +72,8 @@ pub enum Triplets {
     Objects(ObjectTriplets),
     /// Read from a list, again and again in its order.
     Listed(ListedTriplets),
+    /// From a source of the user's.
+    Own(Box<dyn TripletSource>),
 }
 
 /// Where a source of triplets stands.
@@ -41,6 +83,8 @@ pub enum Position {
     Random(crate::random::Random),
     /// The next entry of a list.
     Next(usize),
+    /// What a source of the user's calls its place.
+    Own(u64),
 }
 
 impl Triplets {
@@ -51,11 +95,12 @@ impl Triplets {
             Triplets::Labels(source) => source.draw(),
             Triplets::Objects(source) => source.draw(),
             Triplets::Listed(source) => source.draw(),
+            Triplets::Own(source) => source.draw(),
         }
     }
 
     /// The next triplet with the hardest of so many negatives, by a rating of
-    /// triplets. A list brings its own negatives: there it is the next triplet.
+    /// triplets. Given triplets bring their own negatives: there it is the next one.
     pub fn draw_hard(
         &mut self,
         candidates: usize,
@@ -65,6 +110,7 @@ impl Triplets {
             Triplets::Labels(source) => source.draw_hard(candidates, hardness),
             Triplets::Objects(source) => source.draw_hard(candidates, hardness),
             Triplets::Listed(source) => source.draw(),
+            Triplets::Own(source) => source.draw(),
         }
     }
 
@@ -74,6 +120,7 @@ impl Triplets {
             Triplets::Labels(source) => Position::Random(source.random().clone()),
             Triplets::Objects(source) => Position::Random(source.random().clone()),
             Triplets::Listed(source) => Position::Next(source.next()),
+            Triplets::Own(source) => Position::Own(source.position()),
         }
     }
 
@@ -90,6 +137,7 @@ impl Triplets {
                 true
             }
             (Triplets::Listed(source), Position::Next(next)) => source.seek(next),
+            (Triplets::Own(source), Position::Own(position)) => source.seek(position),
             _ => false,
         }
     }

@@ -6,7 +6,7 @@ use super::triplet::Sides;
 use crate::data::{Features, Labelled, Labels};
 use crate::model::{Distances, Preprocess, Steps};
 use crate::random::{Random, splitmix64};
-use crate::sample::{LabelTriplets, ListedTriplets, ObjectTriplets, Triplet, Triplets};
+use crate::sample::{Given, LabelTriplets, ListedTriplets, ObjectTriplets, Triplet, Triplets};
 use crate::{Error, Ids, Real, Result, Rows, SparseVec};
 use hashbrown::HashSet;
 use std::borrow::Cow;
@@ -114,7 +114,7 @@ impl<'a, R: Real> Inputs<'a, R> {
     pub fn new(
         options: &Similarity,
         data: TrainingData<'a, R>,
-        listed: Option<Vec<Triplet>>,
+        given: Option<Given>,
         valid: Option<&Labelled<R>>,
     ) -> Result<Self> {
         let TrainingData {
@@ -129,17 +129,17 @@ impl<'a, R: Real> Inputs<'a, R> {
                 "validation rows and a validation fraction exclude each other",
             ));
         }
-        if listed.is_some() && options.valid_fraction > 0.0 {
+        if given.is_some() && options.valid_fraction > 0.0 {
             return Err(Error::input(
                 "listed triplets may name any row, so none can be held out: give validation rows in a file",
             ));
         }
-        if listed.is_some() && options.negatives != Negatives::Random {
+        if given.is_some() && options.negatives != Negatives::Random {
             return Err(Error::input(
                 "listed triplets bring their own negatives: hard ones are drawn from labels",
             ));
         }
-        let known = if listed.is_none() {
+        let known = if given.is_none() {
             Some(classes(&data.labels, |i| data.ids.name(i).into_owned())?)
         } else {
             // Labels are welcome here, but nothing depends on them.
@@ -151,7 +151,7 @@ impl<'a, R: Real> Inputs<'a, R> {
         let objects = match objects {
             None => None,
             Some(objects) => {
-                let needed = listed.is_none() || valid.is_some();
+                let needed = given.is_none() || valid.is_some();
                 let found = classes(&objects.labels, |i| objects.ids.name(i).into_owned());
                 let found = match needed {
                     true => Some(found.map_err(|e| about("objects", e))?),
@@ -195,9 +195,14 @@ impl<'a, R: Real> Inputs<'a, R> {
         if let Some(valid) = &validation {
             valid.check(of_objects)?;
         }
-        let fingerprint = fingerprint(&data.rows, known, listed.as_deref(), &validation);
-        let (triplets, epoch) = match (listed, known) {
-            (Some(list), _) => {
+        let listed = match &given {
+            Some(Given::List(list)) => &list[..],
+            _ => &[],
+        };
+        let fingerprint = fingerprint(&data.rows, known, listed, &validation);
+        let (triplets, epoch) = match (given, known) {
+            (Some(Given::Source(source)), _) => (Triplets::Own(source), rows.members.len() as u64),
+            (Some(Given::List(list)), _) => {
                 let source = ListedTriplets::new(list)?;
                 let epoch = source.len() as u64;
                 (Triplets::Listed(source), epoch)
@@ -372,13 +377,13 @@ fn foreign<R: Real>(valid: &Labelled<R>, training: &Things<'_, R>) -> Result<Val
 fn fingerprint<R: Real>(
     rows: &Rows<R>,
     classes: Option<&[u32]>,
-    listed: Option<&[Triplet]>,
+    listed: &[Triplet],
     validation: &Option<Validation<R>>,
 ) -> u64 {
     let mut hash = Fingerprint(0);
     hash.rows(rows);
     hash.numbers(classes.unwrap_or_default().iter().copied());
-    for t in listed.unwrap_or_default() {
+    for t in listed {
         hash.numbers([t.query, t.positive, t.negative].into_iter());
     }
     if let Some(valid) = validation {

@@ -18,7 +18,7 @@ use crate::model::{
 };
 use crate::online::{Learned, Outcome, Rule};
 use crate::random::{Random, splitmix64};
-use crate::sample::{Triplet, Triplets};
+use crate::sample::{Given, Triplets};
 use crate::{Error, Real, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -97,19 +97,19 @@ pub struct Session<'a, R: Real> {
 }
 
 impl<'a, R: Real> Session<'a, R> {
-    /// Prepares a run: on triplets drawn from the labels, or on those listed;
+    /// Prepares a run: on triplets drawn from the labels, or on those given;
     /// validated on the rows given, or on a part of the training rows. With
     /// objects, which [`TrainingData`] may have, positives and negatives are such;
-    /// listed triplets name a row and two objects, and validation rows look for
+    /// given triplets name a row and two objects, and validation rows look for
     /// objects.
     pub fn new(
         options: &Similarity,
         data: impl Into<TrainingData<'a, R>>,
-        listed: Option<Vec<Triplet>>,
+        given: Option<Given>,
         valid: Option<&Labelled<R>>,
     ) -> Result<Self> {
         options.check()?;
-        let inputs = Inputs::new(options, data.into(), listed, valid)?;
+        let inputs = Inputs::new(options, data.into(), given, valid)?;
         let form = options.start(&inputs)?;
         let distances = (options.learner == Rule::Lego).then(|| inputs.distances(options.seed));
         let mut session = Self::at_start(options, inputs, form, 0, distances)?;
@@ -129,12 +129,12 @@ impl<'a, R: Real> Session<'a, R> {
     pub fn resume(
         options: &Similarity,
         data: impl Into<TrainingData<'a, R>>,
-        listed: Option<Vec<Triplet>>,
+        given: Option<Given>,
         valid: Option<&Labelled<R>>,
         checkpoint: Checkpoint,
     ) -> Result<Self> {
         options.check()?;
-        let mut inputs = Inputs::new(options, data.into(), listed, valid)?;
+        let mut inputs = Inputs::new(options, data.into(), given, valid)?;
         checkpoint.check(options, &inputs)?;
         let Checkpoint {
             model,
@@ -219,6 +219,14 @@ impl<'a, R: Real> Session<'a, R> {
                 steps = steps.min((list.len() as u64 * 4 / 5).max(1));
                 let later = list.after(steps as usize);
                 (Triplets::Listed(list.clone()), Triplets::Listed(later))
+            }
+            Triplets::Own(source) => {
+                // What comes later judges.
+                let mut later = source.clone();
+                (0..steps).for_each(|_| {
+                    later.draw();
+                });
+                (Triplets::Own(source.clone()), Triplets::Own(later))
             }
             Triplets::Labels(_) | Triplets::Objects(_) => {
                 // Every fifth row judges; when a class is too small for that, all do.

@@ -108,8 +108,13 @@ fn copies_learn_as_one_kind<R: Real>() {
             if options.check().is_err() {
                 continue;
             }
-            let one = Session::new(&options, &data, Some(list.clone()), None).unwrap();
-            let two = Session::new(&options, between(&data, &copy), Some(list.clone()), None);
+            let one = Session::new(&options, &data, Some(list.clone().into()), None).unwrap();
+            let two = Session::new(
+                &options,
+                between(&data, &copy),
+                Some(list.clone().into()),
+                None,
+            );
             let (one, two) = (finish(one), finish(two.unwrap()));
             assert!(one.card.counters.updates > 20);
             assert_eq!(
@@ -420,7 +425,7 @@ fn two_sittings_give_the_same_bytes() {
         });
         let train = |list: &[Triplet]| {
             let data = between(&rows, &objects);
-            finish(Session::new(&options, data, Some(list.to_vec()), None).unwrap())
+            finish(Session::new(&options, data, Some(list.to_vec().into()), None).unwrap())
         };
         let whole = train(&list);
         let half = train(&list[..300]);
@@ -436,7 +441,7 @@ fn each_side_grows_by_itself() {
     for learner in LEARNERS {
         let options = options(learner);
         let data = between(&rows, &objects);
-        let model = finish(Session::new(&options, data, Some(list.clone()), None).unwrap());
+        let model = finish(Session::new(&options, data, Some(list.clone().into()), None).unwrap());
         let mut learner = model.into_learner::<f64>().unwrap();
         let row = |entries: &[(u32, f64)]| SparseVec::from_entries(entries.to_vec());
         let wide = row(&[(19, 1.0)]);
@@ -508,10 +513,20 @@ fn what_cannot_be_is_refused() {
 
     let list = Some(triplets(20, 30, 20, 1));
     let odd = relabel(["x", "y"]);
-    let session = Session::new(&loreta, between(&rows, &odd), list.clone(), Some(&rows));
+    let session = Session::new(
+        &loreta,
+        between(&rows, &odd),
+        list.clone().map(Into::into),
+        Some(&rows),
+    );
     let want = "validation needs a row and an object of the same class, found none";
     assert_eq!(session.unwrap_err().message, want);
     // Triplets from a list need no labels.
-    let session = Session::new(&loreta, between(&rows, &unlabelled), list, None);
+    let session = Session::new(
+        &loreta,
+        between(&rows, &unlabelled),
+        list.map(Into::into),
+        None,
+    );
     assert_eq!(finish(session.unwrap()).columns_of(Side::Right), 8);
 }

@@ -53,7 +53,7 @@ fn triplets(count: usize, rows: std::ops::Range<usize>, seed: u64) -> Vec<Triple
 }
 
 fn train<R: Real>(options: &Similarity, data: &Labelled<R>, list: &[Triplet]) -> Model {
-    let mut session = Session::new(options, data, Some(list.to_vec()), None).unwrap();
+    let mut session = Session::new(options, data, Some(list.to_vec().into()), None).unwrap();
     while !matches!(session.advance(u64::MAX).unwrap(), Event::Finished(_)) {}
     session.into_model().unwrap()
 }
