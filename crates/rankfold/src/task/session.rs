@@ -251,7 +251,7 @@ impl<'a, R: Real> Session<'a, R> {
         let (start, rows) = (&self.stepper, self.inputs.sides());
         let count = HELD_OUT_TRIPLETS;
         self.trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
-        self.stepper.step.size = step_size::best(&self.trials, count);
+        self.stepper.step.size = step_size::best(&self.trials, count, self.options.learner);
         Ok(())
     }
 

@@ -72,14 +72,19 @@ pub(super) fn trials<R: Real>(
     grid.iter().map(trial).collect()
 }
 
-/// The largest step that is not worse than the best by more than the sampling
-/// error of the comparison: over a long run a larger step gains on a smaller
-/// one that was as good after a short one.
-pub(super) fn best(trials: &[Trial], held_out: usize) -> f64 {
+/// Of the steps that are not worse than the best by more than the sampling error
+/// of the comparison, the largest: over a long run a larger step gains on a smaller
+/// one that was as good after a short one. Only LEGO, which is steered towards
+/// distances and not towards an order, gets the smallest.
+pub(super) fn best(trials: &[Trial], held_out: usize, rule: Rule) -> f64 {
     let least = trials.iter().map(|t| t.wrong).fold(f64::INFINITY, f64::min);
     let error = (least * (1.0 - least) / held_out as f64).sqrt();
-    let good = trials.iter().filter(|t| t.wrong <= least + error);
-    good.map(|t| t.size).fold(0.0, f64::max)
+    let mut good = trials.iter().filter(|t| t.wrong <= least + error);
+    let chosen = match rule {
+        Rule::Lego => good.next(),
+        _ => good.next_back(),
+    };
+    chosen.map_or(0.0, |trial| trial.size)
 }
 
 #[cfg(test)]
@@ -95,11 +100,12 @@ mod tests {
                 .collect()
         };
         let clear = trials([0.3, 0.2, 0.1, 0.08, 0.12, 0.2, 0.5]);
-        assert_eq!(best(&clear, 10_000), 3.0);
+        assert_eq!(best(&clear, 10_000, Rule::Loreta), 3.0);
         // One standard error of .08 on 10,000 triplets is .0027.
         let close = trials([0.3, 0.2, 0.1, 0.08, 0.082, 0.0835, 0.5]);
-        assert_eq!(best(&close, 10_000), 10.0);
+        assert_eq!(best(&close, 10_000, Rule::Loreta), 10.0);
+        assert_eq!(best(&close, 10_000, Rule::Lego), 3.0);
         let perfect = trials([0.0; 7]);
-        assert_eq!(best(&perfect, 10), 100.0);
+        assert_eq!(best(&perfect, 10, Rule::Loreta), 100.0);
     }
 }
