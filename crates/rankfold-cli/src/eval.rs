@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::paths;
 use crate::rows::{Fields, check_objects, note_unknown, placed, read_rows};
 use crate::train::ScoreName;
 
@@ -67,6 +68,12 @@ pub struct Eval {
 impl Eval {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
+        paths::one_stdin(&[
+            Some(&self.data),
+            self.labels.as_deref(),
+            self.objects.as_deref(),
+            self.object_labels.as_deref(),
+        ])?;
         let model = Model::load(&self.model)?;
         check_objects(&model, &self.model, self.objects.as_ref())?;
         let interrupt = Interrupt::watch();

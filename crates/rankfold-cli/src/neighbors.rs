@@ -12,6 +12,7 @@ use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
+use crate::paths;
 use crate::rows::{Fields, NamedRows, check_objects};
 use crate::train::ScoreName;
 
@@ -69,6 +70,7 @@ pub struct Neighbors {
 impl Neighbors {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
+        paths::one_stdin(&[Some(&self.data), self.objects.as_deref()])?;
         let model = Model::load(&self.model)?;
         check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {

@@ -16,6 +16,16 @@ pub fn check(outputs: &[Option<&Path>], inputs: &[Option<&Path>]) -> Result<()> 
             .map(|path| (resolved(path), path.to_path_buf()))
             .collect()
     };
+    one_stdin(inputs)?;
+    if outputs
+        .iter()
+        .flatten()
+        .filter(|path| is_dash(path))
+        .count()
+        > 1
+    {
+        return Err(Error::input("cannot write: `-` stands for two outputs"));
+    }
     let (outputs, inputs) = (named(outputs), named(inputs));
     for (i, (place, path)) in outputs.iter().enumerate() {
         let refuse =
@@ -44,6 +54,20 @@ pub fn check(outputs: &[Option<&Path>], inputs: &[Option<&Path>]) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// Refuses to read stdin for two purposes.
+pub fn one_stdin(inputs: &[Option<&Path>]) -> Result<()> {
+    match inputs.iter().flatten().filter(|path| is_dash(path)).count() {
+        0 | 1 => Ok(()),
+        _ => Err(Error::input(
+            "`-` stands for two inputs, but stdin can be read once",
+        )),
+    }
+}
+
+fn is_dash(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// One name for a file, whichever way it is spelled.

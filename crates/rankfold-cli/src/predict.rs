@@ -11,6 +11,7 @@ use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
+use crate::paths;
 use crate::rows::{Fields, NamedRows, check_objects};
 use crate::train::ScoreName;
 
@@ -55,6 +56,7 @@ pub struct Predict {
 impl Predict {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
+        paths::one_stdin(&[Some(&self.input), Some(&self.rows), self.objects.as_deref()])?;
         let model = Model::load(&self.model)?;
         check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {

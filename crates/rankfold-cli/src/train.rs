@@ -106,7 +106,8 @@ pub struct TrainSimilarity {
     #[arg(long)]
     epochs: Option<u64>,
 
-    /// Step size [default: the best of .1 to 100 in a short pre-training run]
+    /// Step size, not for `oasis` and `passive-aggressive` [default: the best of seven in a short
+    /// pre-training run]
     #[arg(long, value_name = "S")]
     step_size: Option<f64>,
 
@@ -114,7 +115,8 @@ pub struct TrainSimilarity {
     #[arg(long, value_name = "S", default_value_t = rankfold::online::Step::LIMIT)]
     step_limit: f64,
 
-    /// Let the step shrink: after T triplets it is half as long, after 2T a third
+    /// Let the step shrink: after T triplets it is half as long, after 2T a third; not for `oasis`
+    /// and `passive-aggressive`
     #[arg(long, value_name = "T")]
     decay: Option<f64>,
 
@@ -122,7 +124,8 @@ pub struct TrainSimilarity {
     #[arg(long, value_name = "C", default_value_t = 0.1)]
     aggressiveness: f64,
 
-    /// Triplets that make one step together (`loreta-psd`, `loreta`)
+    /// Triplets that make one step together (`loreta-psd`, `loreta`); --steps is rounded up to whole
+    /// batches
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
 
@@ -191,8 +194,8 @@ pub struct TrainSimilarity {
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     precision: Precision,
 
-    /// How the model scores two rows; can be overridden later [default: cosine for loreta-psd, dot
-    /// for loreta]
+    /// How the model scores two rows; can be overridden later [default: cosine for
+    /// loreta-psd and gradient-psd, dot for the others]
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
@@ -377,6 +380,11 @@ impl TrainSimilarity {
         if self.checkpoint_every == Some(0) {
             return Err(Error::input("--checkpoint-every must be at least 1 step"));
         }
+        for (name, path) in [("--curve", &self.curve), ("--checkpoint", &self.checkpoint)] {
+            if path.as_deref() == Some(Path::new("-")) {
+                return Err(Error::input(format!("{name} needs a file, not `-`")));
+            }
+        }
         paths::check(
             &[
                 Some(&self.output),
@@ -396,18 +404,8 @@ impl TrainSimilarity {
         )?;
         let options = self.options();
         options.check()?;
-        if let Some(objects) = &self.objects {
+        if self.objects.is_some() {
             options.check_objects()?;
-            let others = [
-                Some(&self.data),
-                self.triplets.as_ref(),
-                self.valid.as_ref(),
-            ];
-            if objects == Path::new("-") && others.contains(&Some(objects)) {
-                return Err(Error::input(
-                    "--objects and another input cannot both be stdin",
-                ));
-            }
         }
         let vocabulary = self.vocabulary.as_ref().map(Vocabulary::load).transpose()?;
         let source = self.fields.of(&self.data);
@@ -514,6 +512,12 @@ impl TrainSimilarity {
 
         let (counters, metrics) = (session.counters(), session.metrics());
         let (step_size, rank) = (session.step_size(), session.rank());
+        if counters.refused > counters.steps / 10 {
+            output.note(&format!(
+                "{} of {} steps were refused: a smaller --step-size or --rank may be enough",
+                counters.refused, counters.steps
+            ));
+        }
         let (stopped, written) = match stopped {
             Some(stopped) => {
                 session.into_model()?.save(&self.output)?;

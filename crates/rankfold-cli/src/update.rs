@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{Names, RowIds, RowLookup, TripletStream, read_labelled};
+use rankfold::data::{Names, RowIds, RowLookup, TripletStream};
 use rankfold::form::Side;
 use rankfold::model::{Counters, Precise};
 use rankfold::task::{Online, Sides};
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
+use crate::rows::{Fields, read_rows};
 use crate::{paths, patient};
 
 /// Go on learning from more examples, one at a time
@@ -47,7 +48,7 @@ pub struct Update {
     #[arg(short, long, value_name = "MODEL")]
     output: PathBuf,
 
-    /// The rows that ids name: .svm, .csv, .tsv or .jsonl, plain, .gz or .zst
+    /// The rows that ids name, in any format of rows; documents (.jsonl) for a model with a vocabulary
     #[arg(long, value_name = "DATA")]
     rows: Option<PathBuf>,
 
@@ -62,6 +63,9 @@ pub struct Update {
     /// Write the model after every N examples, too
     #[arg(long, value_name = "N")]
     save_every: Option<u64>,
+
+    #[command(flatten)]
+    fields: Fields,
 }
 
 /// Examples between two looks at the clock.
@@ -83,16 +87,6 @@ impl Update {
         if self.save_every.is_some() && self.output == Path::new("-") {
             return Err(Error::input("--save-every needs a file, not `-o -`"));
         }
-        let dash = Path::new("-");
-        if self.stream == dash && self.rows.as_deref() == Some(dash) {
-            return Err(Error::input("--rows and the stream cannot both be stdin"));
-        }
-        let others = [Some(&self.stream), self.rows.as_ref()];
-        if self.objects.as_deref() == Some(dash) && others.contains(&self.objects.as_ref()) {
-            return Err(Error::input(
-                "--objects and another input cannot both be stdin",
-            ));
-        }
         // The model itself may be replaced: it is read before it is written.
         paths::check(
             &[Some(&self.output)],
@@ -110,7 +104,7 @@ impl Update {
     }
 
     fn learn<R: Real>(self, model: Model, start: Instant, output: &Output) -> Result<()> {
-        let (rank, two_kinds) = (model.rank(), model.objects.is_some());
+        let two_kinds = model.objects.is_some();
         let learner = model.into_learner::<R>();
         let mut learner = learner.map_err(|e| e.in_file(&self.model))?;
         if let Some(size) = self.step_size {
@@ -194,15 +188,7 @@ impl Update {
             _ => "end",
         };
         let lines = stream.line();
-        self.report(
-            &learner,
-            (rank, two_kinds),
-            &done,
-            lines,
-            stopped,
-            start,
-            output,
-        )?;
+        self.report(&learner, two_kinds, &done, lines, stopped, start, output)?;
         match ended {
             Ended::Interrupted => std::process::exit(130),
             _ => Ok(()),
@@ -217,7 +203,12 @@ impl Update {
         path: &Path,
         side: Side,
     ) -> Result<(RowIds, Rows<R>)> {
-        let data = read_labelled::<R>(path)?;
+        let vocabulary = learner.features_of(side).vocabulary();
+        let source = match side {
+            Side::Left => self.fields.of(path),
+            Side::Right => self.fields.of_all(path),
+        };
+        let data = read_rows::<R>(&source, vocabulary, None)?;
         let rows = learner.prepare_side(side, data.rows, &data.features);
         Ok((data.ids, rows.map_err(|e| e.in_file(path))?))
     }
@@ -226,13 +217,14 @@ impl Update {
     fn report<R: Real>(
         &self,
         learner: &Online<R>,
-        (rank, two_kinds): (usize, bool),
+        two_kinds: bool,
         done: &Counters,
         lines: u64,
         stopped: &str,
         start: Instant,
         output: &Output,
     ) -> Result<()> {
+        let rank = learner.rank();
         let (card, seconds) = (learner.card(), start.elapsed().as_secs_f64());
         let path = self.output.display().to_string();
         let loss = (done.steps > 0).then(|| done.mean_loss());

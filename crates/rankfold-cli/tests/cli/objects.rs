@@ -263,7 +263,7 @@ fn what_cannot_be_is_said() {
         .collect();
     place
         .run(&run)
-        .refused("--objects and another input cannot both be stdin");
+        .refused("`-` stands for two inputs, but stdin can be read once");
 }
 
 #[test]

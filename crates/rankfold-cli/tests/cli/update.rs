@@ -449,7 +449,7 @@ fn what_cannot_be_updated_is_refused_and_nothing_written() {
         .refused("the step size must be above 0, found 0");
     place
         .run(&["update", "m", "-o", "out", "--rows", "-"])
-        .refused("--rows and the stream cannot both be stdin");
+        .refused("`-` stands for two inputs, but stdin can be read once");
     place.write("rows.csv", "id,red\na,1\n");
     place
         .run(&["update", "m", "-o", "out", "--rows", "rows.csv"])

@@ -147,7 +147,7 @@ fn bad_input_changes_nothing() {
     said.refused("x/o: cannot write: its folder does not exist");
     place
         .run(&["vectorize", "n.jsonl", "-o", "-", "--fit", "-"])
-        .refused("-: the vocabulary and the rows cannot go to the same file");
+        .refused("cannot write: `-` stands for two outputs");
     assert_eq!(place.names().len(), 7);
 }
 

@@ -6,7 +6,7 @@
 
 use super::{Factored, Form, Psd, Tall};
 use crate::linalg::svd;
-use crate::{Real, Result, SparseVec};
+use crate::{Real, Result, SparseVec, memory};
 use faer::Mat;
 
 /// A sum of weighted rank-one matrices with sparse sides.
@@ -130,6 +130,11 @@ impl<'a, R: Real> Basis<'a, R> {
         });
         let weights = unscaled * coordinates;
         let k = weights.ncols();
+        let bytes = rows as u128 * k as u128 * (8 + size_of::<R>() as u128);
+        memory::require(
+            bytes,
+            &format!("a start from zero of {rows} rows and rank {k}"),
+        )?;
         let mut dense = vec![0.0; rows * k];
         for (i, column) in self.columns.iter().enumerate() {
             for (feature, value) in column.as_row().iter() {

@@ -76,7 +76,11 @@ impl<R: Real> Learner<R> for Lego<R> {
         let weight = -change / (1.0 + change * distance);
         let largest = self.wide.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         // Rounding may have taken W's definiteness; a step from there would be wild.
-        if !(distance > 0.0 && (weight * largest * largest).abs() < R::MAX / 1e9) {
+        let sound = distance > 0.0
+            && largest < R::MAX / 1e9
+            && (weight * largest).abs() < R::MAX / 1e9
+            && (weight * largest * largest).abs() < R::MAX / 1e9;
+        if !sound {
             return learned(Outcome::Refused);
         }
         self.wz.clear();

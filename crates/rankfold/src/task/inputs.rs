@@ -186,6 +186,7 @@ impl<'a, R: Real> Inputs<'a, R> {
             Some((raw, things)) => {
                 let mut hash = Fingerprint(0);
                 hash.rows(&raw.rows);
+                hash.names(&raw.features);
                 let classes = things.classes.as_deref().unwrap_or_default();
                 hash.numbers(classes.iter().copied());
                 (Some(hash.0), Some(things))
@@ -199,7 +200,7 @@ impl<'a, R: Real> Inputs<'a, R> {
             Some(Given::List(list)) => &list[..],
             _ => &[],
         };
-        let fingerprint = fingerprint(&data.rows, known, listed, &validation);
+        let fingerprint = fingerprint(data, known, listed, &validation);
         let (triplets, epoch) = match (given, known) {
             (Some(Given::Source(source)), _) => (Triplets::Own(source), rows.members.len() as u64),
             (Some(Given::List(list)), _) => {
@@ -375,13 +376,14 @@ fn foreign<R: Real>(valid: &Labelled<R>, training: &Things<'_, R>) -> Result<Val
 
 /// A number that changes when any of the data of a run does.
 fn fingerprint<R: Real>(
-    rows: &Rows<R>,
+    data: &Labelled<R>,
     classes: Option<&[u32]>,
     listed: &[Triplet],
     validation: &Option<Validation<R>>,
 ) -> u64 {
     let mut hash = Fingerprint(0);
-    hash.rows(rows);
+    hash.rows(&data.rows);
+    hash.names(&data.features);
     hash.numbers(classes.unwrap_or_default().iter().copied());
     for t in listed {
         hash.numbers([t.query, t.positive, t.negative].into_iter());
@@ -407,6 +409,13 @@ impl Fingerprint {
             for (j, v) in row.iter() {
                 self.mix(v.to_f64().to_bits() ^ (u64::from(j) << 32));
             }
+        }
+    }
+
+    /// Numbers and terms need none: the latter are compared by themselves.
+    fn names(&mut self, features: &Features) {
+        if let Features::Named(ids) | Features::Columns(ids) = features {
+            (0..ids.len() as u32).for_each(|i| self.mix(ids.hash_of(i)));
         }
     }
 

@@ -158,6 +158,11 @@ impl<R: Real> Online<R> {
         self.card.counters
     }
 
+    /// Rank of W.
+    pub fn rank(&self) -> usize {
+        self.learner.form().rank()
+    }
+
     /// What the model calls its features.
     pub fn features(&self) -> &Features {
         self.features_of(Side::Left)
@@ -371,6 +376,30 @@ impl<R: Real> Online<R> {
         scratch: &mut Scratch<R>,
     ) -> Result<Learned> {
         let given = [triplet.query, triplet.positive, triplet.negative];
+        // What is largest first: where it does not fit, nothing has grown.
+        let largest = |side: Side| {
+            let of_side = given.iter().zip(SIDES).filter(|(_, of)| *of == side);
+            let last = of_side.filter_map(|(row, _)| match row {
+                StreamRow::Features { known, .. } => known.last(),
+                StreamRow::Row(_) => None,
+            });
+            last.map(|&(column, _)| column).max()
+        };
+        let mut ends = [Side::Left, Side::Right].map(|side| (largest(side), side));
+        ends.sort_by_key(|end| std::cmp::Reverse(end.0));
+        for (column, side) in ends {
+            if let Some(column) = column {
+                let end = [column];
+                let values = [R::default()];
+                self.check(
+                    side,
+                    SparseRow {
+                        indices: &end,
+                        values: &values,
+                    },
+                )?;
+            }
+        }
         // All columns first, so that all three rows have the same ones.
         for ((raw, row), side) in scratch.raw.iter_mut().zip(given).zip(SIDES) {
             if let StreamRow::Features { known, new } = row {

@@ -5,8 +5,8 @@
 use super::average::{self, Average, AverageState};
 use super::checkpoint::{self, Best, BestState, Checkpoint, State, Window};
 use super::inputs::{Inputs, Things, TrainingData, triplets};
-use super::similarity::{Classified, Similarity, evaluate, evaluate_among, metrics};
-use super::step_size::{self, Trial};
+use super::similarity::{Classified, Negatives, Similarity, evaluate, evaluate_among, metrics};
+use super::step_size::{self, Prefer, Trial};
 use super::stepper::Stepper;
 use super::triplet::Sides;
 use crate::data::{Features, Labelled};
@@ -167,6 +167,7 @@ impl<'a, R: Real> Session<'a, R> {
             session.average = Some(Average {
                 form: form.into_precision()?,
                 looks: kept.looks,
+                at: kept.at,
             });
         }
         session.settle();
@@ -180,7 +181,10 @@ impl<'a, R: Real> Session<'a, R> {
         seen: u64,
         distances: Option<Distances>,
     ) -> Result<Self> {
+        // Whole batches only: a run that is made longer later is the longer run.
         let total = inputs.steps(options);
+        let total = total.checked_next_multiple_of(options.batch as u64);
+        let total = total.unwrap_or(u64::MAX);
         Ok(Session {
             options: options.clone(),
             distances,
@@ -190,7 +194,8 @@ impl<'a, R: Real> Session<'a, R> {
             every: options
                 .curve_every
                 .unwrap_or(total.div_ceil(20).max(1))
-                .next_multiple_of(options.batch as u64),
+                .checked_next_multiple_of(options.batch as u64)
+                .unwrap_or(u64::MAX),
             stepper: Stepper::new(options, form, seen, distances)?,
             average: None,
             counters: Counters::default(),
@@ -249,9 +254,14 @@ impl<'a, R: Real> Session<'a, R> {
         };
         let grid = step_size::grid(self.options.learner, self.options.batch);
         let (start, rows) = (&self.stepper, self.inputs.sides());
+        let hard = self.options.negatives != Negatives::Random;
+        let prefer = match hard || self.options.learner == Rule::Lego {
+            true => Prefer::Small,
+            false => Prefer::Large,
+        };
         let count = HELD_OUT_TRIPLETS;
         self.trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
-        self.stepper.step.size = step_size::best(&self.trials, count, self.options.learner);
+        self.stepper.step.size = step_size::best(&self.trials, count, prefer);
         Ok(())
     }
 
@@ -379,7 +389,7 @@ impl<'a, R: Real> Session<'a, R> {
             right: objects.as_ref().map_or(&*rows.rows, |o| &*o.rows),
         };
         let done = self.counters.steps;
-        let (used, learned) = self.stepper.take(sides, triplets, done, self.total);
+        let (used, learned) = self.stepper.take(sides, triplets, done);
         count(&mut self.counters, used, &learned);
         if learned.loss.is_finite() {
             self.window.loss += learned.loss * used as f64;
@@ -390,7 +400,8 @@ impl<'a, R: Real> Session<'a, R> {
             let columns = left.columns().max(right.columns());
             let interval = average::interval(columns, self.options.batch);
             if self.counters.steps.is_multiple_of(interval) {
-                Average::add(&mut self.average, self.stepper.learner.form());
+                let step = self.counters.steps;
+                Average::add(&mut self.average, self.stepper.learner.form(), step);
             }
         }
     }
@@ -521,6 +532,7 @@ impl<'a, R: Real> Session<'a, R> {
             }),
             average: self.average.as_ref().map(|average| AverageState {
                 looks: average.looks,
+                at: average.at,
                 upkeep: forms::upkeep(average.form.view()),
             }),
         };
@@ -541,7 +553,12 @@ impl<'a, R: Real> Session<'a, R> {
     }
 
     /// The model: the best one by validation, or the last one.
-    pub fn into_model(self) -> Result<Model> {
+    pub fn into_model(mut self) -> Result<Model> {
+        if self.options.average {
+            // The last W counts, wherever the last look was.
+            let (learner, step) = (&self.stepper.learner, self.counters.steps);
+            Average::add(&mut self.average, learner.form(), step);
+        }
         let counters = self
             .best
             .as_ref()

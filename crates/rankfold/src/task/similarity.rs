@@ -200,6 +200,7 @@ impl Similarity {
     }
 
     /// Triplets that make one step together, along their mean gradient. Default 1.
+    /// The steps are rounded up to whole batches.
     pub fn batch(mut self, triplets: usize) -> Self {
         self.batch = triplets;
         self
@@ -231,7 +232,7 @@ impl Similarity {
     }
 
     /// How the model's scores are read. Default: the projected cosine for
-    /// `loreta-psd`, the dot product for `loreta`.
+    /// `loreta-psd` and `gradient-psd`, the dot product for the others.
     pub fn score(mut self, score: Score) -> Self {
         self.score = score;
         self
@@ -308,6 +309,12 @@ impl Similarity {
         }
         if self.batch == 0 {
             return refuse("a batch needs at least 1 triplet".into());
+        }
+        if self.batch > LARGEST_BATCH {
+            return refuse(format!(
+                "a batch has at most {LARGEST_BATCH} triplets, found {}",
+                self.batch
+            ));
         }
         if self.batch > 1 && !self.learner.has_batches() {
             return refuse(format!("`{name}` learns from one triplet at a time"));
@@ -423,6 +430,13 @@ impl Similarity {
     }
 }
 
+/// The gradient of a batch has as many columns; what they do to each other costs
+/// their number cubed.
+const LARGEST_BATCH: usize = 1_024;
+
+/// Steps of a start from zero, at most, as a multiple of the rank.
+const MOST_STEPS: usize = 8;
+
 /// Triplets drawn for a start from zero, as a multiple of those it needs.
 const PATIENCE: usize = 100;
 
@@ -439,7 +453,7 @@ fn from_zero<R: Real>(
     let mut wanted = 2 * k;
     // A step as long as a typical triplet needs to reach its margin.
     let mut size = 0.0;
-    for drawn in 1..=PATIENCE * wanted {
+    for drawn in 1..=PATIENCE.saturating_mul(wanted) {
         let TripletRows {
             query,
             positive,
@@ -461,7 +475,8 @@ fn from_zero<R: Real>(
             };
             match start {
                 Some(form) => return Ok(form),
-                None => wanted = sum.len() + k,
+                None if wanted < MOST_STEPS * k => wanted *= 2,
+                None => break,
             }
         }
     }

@@ -48,23 +48,16 @@ impl<R: Real> Stepper<R> {
         })
     }
 
-    /// Takes one step after `done` triplets, on a batch that does not go beyond
-    /// `total`. Says how many triplets it used, and what came of them.
+    /// Takes one step after `done` triplets. Says how many triplets it used, and what came of them.
     #[inline]
-    pub fn take(
-        &mut self,
-        rows: Sides<'_, R>,
-        source: &mut Triplets,
-        done: u64,
-        total: u64,
-    ) -> (u64, Learned) {
+    pub fn take(&mut self, rows: Sides<'_, R>, source: &mut Triplets, done: u64) -> (u64, Learned) {
         let step = decayed(self.step, self.decay, done);
         if self.batch == 1 {
             let triplet = self.draw(rows, source);
             let rows = TripletRows::of(rows, triplet);
             return (1, self.examples.learn(&mut self.learner, rows, step));
         }
-        let count = (self.batch as u64).min(total - done);
+        let count = self.batch as u64;
         self.chosen.clear();
         for _ in 0..count {
             let triplet = self.draw(rows, source);
