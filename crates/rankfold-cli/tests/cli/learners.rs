@@ -195,3 +195,149 @@ fn a_full_matrix_that_does_not_fit_is_refused() {
     let start = "error: train.svm: a full matrix of 2000000000 × 2000000000 needs ";
     assert!(said.stderr.starts_with(start), "{}", said.stderr);
 }
+
+fn bytes(place: &Place) -> Vec<u8> {
+    std::fs::read(place.path("m")).unwrap()
+}
+
+#[test]
+fn the_last_matrix_is_part_of_the_average() {
+    let place = place_with_data();
+    let run = |steps: &str, more: &[&str]| {
+        let options = [
+            "--rank",
+            "4",
+            "--step-size",
+            "1",
+            "--quiet",
+            "--steps",
+            steps,
+        ];
+        let said = train(&place, &[&options[..], more].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let info = json(&place.run(&["info", "m", "--json"]));
+        (bytes(&place), info["singular_values"].clone())
+    };
+    // Shorter than the interval of looks, and just before the next look.
+    assert_eq!(run("90", &["--average"]).1, run("90", &[]).1);
+    assert_ne!(run("199", &["--average"]).1, run("100", &["--average"]).1);
+    assert_ne!(run("199", &["--average"]).0, run("199", &[]).0);
+}
+
+#[test]
+fn batches_are_whole_and_a_longer_run_is_the_longer_run() {
+    let place = place_with_data();
+    let options = [
+        "--rank",
+        "4",
+        "--step-size",
+        "8",
+        "--batch",
+        "64",
+        "--average",
+        "--quiet",
+    ];
+    let run = |more: &[&str]| json(&train(&place, &[&options[..], more, &["--json"]].concat()));
+    let short = run(&["--steps", "1000", "--checkpoint", "c"]);
+    assert_eq!(short["steps"], 1024);
+    run(&["--steps", "3000", "--resume", "c"]);
+    let resumed = bytes(&place);
+    run(&["--steps", "3000"]);
+    assert!(bytes(&place) == resumed);
+    for (batch, shown) in [
+        ("1025", "1025"),
+        ("18446744073709551615", "18446744073709551615"),
+    ] {
+        train(&place, &["--batch", batch])
+            .refused(&format!("a batch has at most 1024 triplets, found {shown}"));
+    }
+}
+
+#[test]
+fn a_rank_that_is_out_of_reach_from_zero_is_refused_soon() {
+    let place = Place::new();
+    // Eighteen features, but rows are copies of six.
+    let row = |i: usize| format!("{} {}:1 {}:1\n", i % 3, 1 + i % 6, 18 - i % 6);
+    place.write("train.svm", (0..300).map(row).collect::<String>());
+    train(&place, &["--init", "zero", "--rank", "10", "--step-size", "1"]).refused(
+        "train.svm: the triplets do not span rank 10 from zero: choose a smaller rank or another start",
+    );
+}
+
+#[test]
+fn values_beyond_the_precision_move_no_matrix() {
+    for learner in LEARNERS {
+        let place = place_with_data();
+        let options = [
+            "--learner",
+            learner,
+            "--rank",
+            "6",
+            "--steps",
+            "200",
+            "--quiet",
+        ];
+        assert_eq!(train(&place, &options).code, 0);
+        let good = r#"{"query":{"1":1},"positive":{"2":1},"negative":{"9":1}}"#;
+        let huge = r#"{"query":{"1":3.4e38,"2":3.4e38,"3":3.4e38},"positive":{"2":3e38},"negative":{"9":1}}"#;
+        place.write("s.jsonl", format!("{good}\n{huge}\n{good}\n"));
+        let said = place.run(&["update", "m", "s.jsonl", "-o", "m2", "--json"]);
+        assert_eq!(json(&said)["steps"], 3, "{learner}");
+        assert_eq!(
+            place
+                .run(&["eval", "m2", "test.svm", "--score", "dot"])
+                .code,
+            0,
+            "{learner}"
+        );
+    }
+}
+
+#[test]
+fn stdin_and_stdout_serve_one_purpose() {
+    let place = place_with_data();
+    assert_eq!(
+        train(&place, &["--rank", "2", "--steps", "50", "--quiet"]).code,
+        0
+    );
+    let twice = "`-` stands for two inputs, but stdin can be read once";
+    place
+        .run(&["predict", "m", "-", "--rows", "-"])
+        .refused(twice);
+    place
+        .run(&["eval", "m", "-", "--labels", "-"])
+        .refused(twice);
+    place
+        .run(&["neighbors", "m", "-", "--objects", "-"])
+        .refused(twice);
+    train(&place, &["--labels", "-", "--triplets", "-"]).refused(twice);
+    train(&place, &["--curve", "-"]).refused("--curve needs a file, not `-`");
+    train(&place, &["--checkpoint", "-"]).refused("--checkpoint needs a file, not `-`");
+}
+
+#[test]
+fn a_resumed_run_needs_the_same_names() {
+    let place = Place::new();
+    let table = |head: &str| {
+        let row = |i: usize| format!("{},{},{},1\n", i % 2, i % 2 + i % 3, i % 5);
+        format!("label,{head}\n{}", (0..40).map(row).collect::<String>())
+    };
+    place.write("a.csv", table("x,y,z"));
+    place.write("b.csv", table("y,x,z"));
+    let run = |data: &str, more: &[&str]| {
+        let options = [
+            "--rank",
+            "2",
+            "--step-size",
+            "0.1",
+            "--steps",
+            "100",
+            "-o",
+            "m",
+        ];
+        place.run(&[&["train", "similarity", data][..], &options, more].concat())
+    };
+    assert_eq!(run("a.csv", &["--checkpoint", "c", "--quiet"]).code, 0);
+    run("b.csv", &["--resume", "c", "--quiet"])
+        .refused("c: the checkpoint was made with other data");
+}
