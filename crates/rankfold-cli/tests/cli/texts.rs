@@ -290,3 +290,34 @@ fn what_is_refused() {
     let start = "error: damaged: not a vocabulary: ";
     assert!(said.stderr.starts_with(start), "{}", said.stderr);
 }
+
+/// Ids of a stream name documents as they name rows, and terms may be given by
+/// themselves or by number.
+#[test]
+fn streams_name_documents() {
+    let place = place_with_documents();
+    let said = train(&place, "train.svm", "m", &WITH);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    place.write(
+        "s.jsonl",
+        "{\"query\":\"d1\",\"positive\":\"d5\",\"negative\":\"d2\"}\n\
+         {\"query\":{\"engine\":1},\"positive\":\"d4\",\"negative\":{\"orbit\":0.5,\"time\":1}}\n",
+    );
+    for (rows, model) in [("d.jsonl", "a"), ("train.svm", "b")] {
+        let where_ = if rows == "d.jsonl" { &TRAIN[..] } else { &[] };
+        let run = [
+            "update", "m", "s.jsonl", "--rows", rows, "-o", model, "--quiet",
+        ];
+        let said = place.run(&[&run[..], where_].concat());
+        assert_eq!(said.code, 0, "{rows}: {}", said.stderr);
+    }
+    assert!(bytes(&place, "a") == bytes(&place, "b"));
+    place.write(
+        "bad.jsonl",
+        "{\"query\":{\"zebra\":1},\"positive\":\"d4\",\"negative\":\"d2\"}\n",
+    );
+    let said = place.run(&["update", "m", "bad.jsonl", "--rows", "train.svm", "-o", "c"]);
+    assert_eq!(said.code, 2);
+    let part = "expected a term of the model's vocabulary or its number, found `zebra`";
+    assert!(said.stderr.contains(part), "{}", said.stderr);
+}
