@@ -76,6 +76,10 @@ impl Eval {
         ])?;
         let model = Model::load(&self.model)?;
         check_objects(&model, &self.model, self.objects.as_ref())?;
+        if matches!(self.score, Some(ScoreName::Cosine)) {
+            let space = model.check_space("the projected cosine");
+            space.map_err(|e| e.in_file(&self.model))?;
+        }
         let interrupt = Interrupt::watch();
         let bar = output.progress("queries");
         let progress = |done: usize| {

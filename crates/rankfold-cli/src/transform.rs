@@ -71,6 +71,8 @@ impl Transform {
             &[Some(&self.model), Some(&self.data)],
         )?;
         let model = Model::load(&self.model)?;
+        let space = model.check_space("a transformation");
+        space.map_err(|e| e.in_file(&self.model))?;
         match &model.form {
             Precise::F32(_) => self.write::<f32>(&model, start, output),
             Precise::F64(_) => self.write::<f64>(&model, start, output),

@@ -78,13 +78,13 @@ fn every_learner_goes_through_every_command() {
         let said = place.run(&["transform", "m", "test.svm", "-o", "points.npy"]);
         if full {
             said.refused(
-                "test.svm: a transformation needs a low-rank model: a full matrix has no space \
+                "m: a transformation needs a low-rank model: a full matrix has no space \
                  to project rows into",
             );
             place
                 .run(&["eval", "m", "test.svm", "--score", "cosine"])
                 .refused(
-                    "test.svm: the projected cosine needs a low-rank model: a full matrix has no \
+                    "m: the projected cosine needs a low-rank model: a full matrix has no \
                      space to project rows into",
                 );
         } else {

@@ -239,6 +239,13 @@ fn normalise_row<R: Real>(row: &mut [R]) {
 }
 
 impl Model {
+    /// Whether the model can project rows, which `what` needs: a full matrix
+    /// cannot.
+    pub fn check_space(&self, what: &str) -> Result<()> {
+        let full = crate::with_form!(&self.form, form => form.view().factors().is_none());
+        if full { Err(no_space(what)) } else { Ok(()) }
+    }
+
     /// Coordinates in the learned space of rows that [`Model::prepare`] made
     /// ready. Dot products of left with right coordinates are scores; where W is
     /// symmetric both sides are the same.
@@ -248,9 +255,7 @@ impl Model {
     /// the model, or coordinates leave its range.
     pub fn embed<R: Real>(&self, rows: &Prepared<R>, side: Side) -> Result<Embedding<R>> {
         let form = self.form.as_precision::<R>()?.view();
-        if form.factors().is_none() {
-            return Err(no_space("a transformation"));
-        }
+        self.check_space("a transformation")?;
         let gauge = form.signed_gauge().ok_or_else(rank_lost)?;
         let (values, rank) = (
             form.embed(&gauge, &rows.rows, &members(&rows.rows), side),
