@@ -12,7 +12,8 @@
 //!   goes on learning as a [`task::Online`];
 //! - [`task::Evaluate`] measures a model, with plain cosine beside it;
 //! - [`online`] has the learners and the seam that examples come through,
-//!   [`form`] how W is stored, [`check`] what a form claims about itself.
+//!   [`form`] how W is stored, [`check`] what a form claims about itself, and the
+//!   laws for a loss, a learner or a source of triplets of your own.
 //!
 //! ```no_run
 //! use rankfold::{Similarity, data};

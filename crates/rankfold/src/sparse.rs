@@ -44,6 +44,21 @@ impl<'a, R: Real> SparseRow<'a, R> {
             .zip(self.values.iter().copied())
     }
 
+    /// The entries of features below a number.
+    #[inline]
+    pub fn below(self, features: usize) -> SparseRow<'a, R> {
+        let count = match self.indices.last() {
+            Some(&last) if last as usize >= features => {
+                self.indices.partition_point(|&i| (i as usize) < features)
+            }
+            _ => self.indices.len(),
+        };
+        SparseRow {
+            indices: &self.indices[..count],
+            values: &self.values[..count],
+        }
+    }
+
     /// ‖x‖², summed in `f64`.
     pub fn squared_norm(&self) -> f64 {
         // Four chains of sums: one would wait for each addition.

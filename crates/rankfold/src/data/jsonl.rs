@@ -160,12 +160,7 @@ fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
     }
     rows.widen(features.len());
     rows.shrink();
-    let ids = if names.is_empty() {
-        RowIds::Positions
-    } else {
-        names.extend((names.len()..rows.len()).map(|i| i.to_string()));
-        RowIds::Named(names)
-    };
+    let ids = RowIds::from_names(names, rows.len());
     Ok(Labelled {
         rows,
         labels,

@@ -8,6 +8,16 @@ use super::{Labelled, RowIds};
 use crate::{Error, Result};
 
 impl RowIds {
+    /// From the names of the first rows, as far as there are some; rows behind them are
+    /// called by their positions.
+    pub(super) fn from_names(mut names: Vec<String>, rows: usize) -> Self {
+        if names.is_empty() {
+            return RowIds::Positions;
+        }
+        names.extend((names.len()..rows).map(|i| i.to_string()));
+        RowIds::Named(names)
+    }
+
     /// The name of row `i`.
     pub fn name(&self, i: usize) -> Cow<'_, str> {
         match self {

@@ -60,12 +60,7 @@ pub(super) fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
         return Err(Error::input("no rows").in_file(lines.path()));
     }
     rows.shrink();
-    let ids = if names.is_empty() {
-        RowIds::Positions
-    } else {
-        names.extend((names.len()..rows.len()).map(|i| i.to_string()));
-        RowIds::Named(names)
-    };
+    let ids = RowIds::from_names(names, rows.len());
     Ok(Labelled {
         rows,
         labels,

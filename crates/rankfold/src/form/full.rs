@@ -102,23 +102,10 @@ impl<R: Real> Full<R> {
         Ok(())
     }
 
-    /// The part of x that W has a line for: unseen features weigh nothing.
-    fn known<'a>(x: SparseRow<'a, R>, lines: usize) -> SparseRow<'a, R> {
-        let count = match x.indices.last() {
-            Some(&last) if last as usize >= lines => {
-                x.indices.partition_point(|&i| (i as usize) < lines)
-            }
-            _ => x.len(),
-        };
-        SparseRow {
-            indices: &x.indices[..count],
-            values: &x.values[..count],
-        }
-    }
-
-    /// leftᵀ W right, at the cost of its non-zeros on both sides.
+    /// leftᵀ W right, at the cost of its non-zeros on both sides. Here and below
+    /// unseen features weigh nothing.
     pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
-        let right = Self::known(right, self.columns);
+        let right = right.below(self.columns);
         let of_row = |(i, v): (u32, R)| {
             let row = self.row(i as usize);
             let entries = right
@@ -126,20 +113,20 @@ impl<R: Real> Full<R> {
                 .map(|(j, w)| row[j as usize].to_f64() * w.to_f64());
             v.to_f64() * entries.sum::<f64>()
         };
-        Self::known(left, self.rows).iter().map(of_row).sum()
+        left.below(self.rows).iter().map(of_row).sum()
     }
 
     /// `out = Wᵀ x`.
     pub(crate) fn project(&self, out: &mut [f64], x: SparseRow<'_, R>) {
         out.fill(0.0);
-        for (i, v) in Self::known(x, self.rows).iter() {
+        for (i, v) in x.below(self.rows).iter() {
             sum_scaled(out, self.row(i as usize), v.to_f64());
         }
     }
 
     /// The score of a row whose query was projected.
     pub(crate) fn score_projected(&self, projected: &[f64], right: SparseRow<'_, R>) -> f64 {
-        let right = Self::known(right, self.columns);
+        let right = right.below(self.columns);
         let products = right
             .iter()
             .map(|(j, v)| projected[j as usize] * v.to_f64());

@@ -183,17 +183,7 @@ impl<R: Real> Tall<R> {
 
     /// The part of x that this factor has rows for: unseen features weigh nothing.
     pub(crate) fn known<'a>(&self, x: SparseRow<'a, R>) -> SparseRow<'a, R> {
-        let rows = self.rows();
-        let count = match x.indices.last() {
-            Some(&last) if last as usize >= rows => {
-                x.indices.partition_point(|&i| (i as usize) < rows)
-            }
-            _ => x.len(),
-        };
-        SparseRow {
-            indices: &x.indices[..count],
-            values: &x.values[..count],
-        }
+        x.below(self.rows())
     }
 
     /// `out = Ãᵀ x`; `out` is padded.

@@ -54,8 +54,21 @@ impl<R: Real> Scratch<R> {
         dot(&self.u, &self.v)
     }
 
+    /// What a step of c along the gradient of the example just scored would come
+    /// to.
+    fn outcome(&self, example: RankOne<'_, R>, c: f64) -> Outcome {
+        let Scratch { u, v, .. } = self;
+        if dot(u, u) == 0.0 && dot(v, v) == 0.0 {
+            Outcome::Idle
+        } else if fits(example.left, v, c) && fits(example.right, u, c) {
+            Outcome::Moved
+        } else {
+            Outcome::Refused
+        }
+    }
+
     /// `tall += c · x wᵀ`.
-    pub fn add(row: &mut [R], tall: &mut Tall<R>, x: SparseRow<'_, R>, w: &[f64], c: f64) {
+    fn add(row: &mut [R], tall: &mut Tall<R>, x: SparseRow<'_, R>, w: &[f64], c: f64) {
         for (r, w) in row.iter_mut().zip(w) {
             *r = R::from_f64(c * w);
         }
@@ -157,17 +170,14 @@ impl<R: Real> Learner<R> for Gradient<R> {
         let score = self.score(example);
         moved(score, loss.at(score, target), |slope| {
             let c = -step.size * slope;
-            let Scratch { u, v, .. } = &self.scratch;
-            if dot(u, u) == 0.0 && dot(v, v) == 0.0 {
-                return Outcome::Idle;
-            }
-            if !fits(example.left, v, c) || !fits(example.right, u, c) {
-                return Outcome::Refused;
+            let outcome = self.scratch.outcome(example, c);
+            if outcome != Outcome::Moved {
+                return outcome;
             }
             self.scratch.add_left(&mut self.form.left, example.left, c);
             self.scratch
                 .add_right(&mut self.form.right, example.right, c);
-            Outcome::Moved
+            outcome
         })
     }
 
@@ -186,18 +196,15 @@ impl<R: Real> Learner<R> for GradientPsd<R> {
         let score = self.score(example);
         moved(score, loss.at(score, target), |slope| {
             let c = -step.size * slope;
-            let Scratch { u, v, .. } = &self.scratch;
-            if dot(u, u) == 0.0 && dot(v, v) == 0.0 {
-                return Outcome::Idle;
-            }
-            if !fits(example.left, v, c) || !fits(example.right, u, c) {
-                return Outcome::Refused;
+            let outcome = self.scratch.outcome(example, c);
+            if outcome != Outcome::Moved {
+                return outcome;
             }
             self.scratch
                 .add_left(&mut self.form.factor, example.left, c);
             self.scratch
                 .add_right(&mut self.form.factor, example.right, c);
-            Outcome::Moved
+            outcome
         })
     }
 

@@ -49,11 +49,11 @@ impl<R: Real> Learner<R> for Lego<R> {
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, _: Loss, step: Step) -> Learned {
-        let z = example.left;
+        let z = example.left.below(self.form.shape().0);
         self.wide.resize(self.form.shape().1, 0.0);
         self.form.project(&mut self.wide, z);
-        let known = z.iter().filter(|&(i, _)| (i as usize) < self.wide.len());
-        let distance: f64 = known.map(|(i, v)| v.to_f64() * self.wide[i as usize]).sum();
+        let products = z.iter().map(|(i, v)| v.to_f64() * self.wide[i as usize]);
+        let distance: f64 = products.sum();
         let learned = |outcome| Learned {
             score: distance,
             loss: 0.5 * (distance - target).powi(2),

@@ -47,6 +47,17 @@ pub enum Outcome {
     Refused,
 }
 
+impl Outcome {
+    /// What two examples together did to W: it moved if either moved it.
+    pub(crate) fn joined(self, other: Self) -> Self {
+        match (self, other) {
+            (Outcome::Moved, _) | (_, Outcome::Moved) => Outcome::Moved,
+            (Outcome::Refused, _) | (_, Outcome::Refused) => Outcome::Refused,
+            _ => Outcome::Idle,
+        }
+    }
+}
+
 /// How one try at a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
@@ -136,11 +147,7 @@ pub trait Learner<R: Real>: Send {
         for learned in each {
             sum.score += learned.score / examples.len() as f64;
             sum.loss += learned.loss / examples.len() as f64;
-            sum.outcome = match (sum.outcome, learned.outcome) {
-                (Outcome::Moved, _) | (_, Outcome::Moved) => Outcome::Moved,
-                (Outcome::Refused, _) | (_, Outcome::Refused) => Outcome::Refused,
-                _ => Outcome::Idle,
-            };
+            sum.outcome = sum.outcome.joined(learned.outcome);
         }
         sum
     }

@@ -48,7 +48,8 @@ impl<R: Real> Stepper<R> {
         })
     }
 
-    /// Takes one step after `done` triplets. Says how many triplets it used, and what came of them.
+    /// Takes one step after `done` triplets. Says how many triplets it used, and
+    /// what came of them.
     #[inline]
     pub fn take(&mut self, rows: Sides<'_, R>, source: &mut Triplets, done: u64) -> (u64, Learned) {
         let step = decayed(self.step, self.decay, done);

@@ -2,7 +2,7 @@
 //! for LEGO, which learns distances, one example for each of its pairs.
 
 use crate::model::Distances;
-use crate::online::{AnyLearner, Learned, Learner, Outcome, RankOne, Step};
+use crate::online::{AnyLearner, Learned, Learner, RankOne, Step};
 use crate::sample::Triplet;
 use crate::{Loss, Real, Rows, SparseRow, SparseVec};
 
@@ -102,17 +102,10 @@ impl<R: Real> Examples<R> {
             };
             learner.learn(example, target, Loss::Squared, step)
         });
-        let outcomes = [first.outcome, second.outcome];
         Learned {
             score: second.score - first.score,
             loss: first.loss + second.loss,
-            outcome: if outcomes.contains(&Outcome::Moved) {
-                Outcome::Moved
-            } else if outcomes.contains(&Outcome::Refused) {
-                Outcome::Refused
-            } else {
-                Outcome::Idle
-            },
+            outcome: first.outcome.joined(second.outcome),
         }
     }
 }
