@@ -51,6 +51,8 @@ impl Train {
   rankfold train similarity train.svm -o m.safetensors --rank 10 --steps 500000 --seed 1 \\
       --valid-fraction 0.1 --patience 3 --curve curve.jsonl
       keeps the best model by mAP on a tenth of the rows, stops when it no longer improves
+  rankfold train similarity train.svm -o m.safetensors --negatives hard --decay 100000
+      learns from the rows that are easily taken for alike, with a step that shrinks
   rankfold train similarity train.svm -o m.safetensors --checkpoint run.ckpt --resume run.ckpt
       goes on where it was stopped; the first time it starts from the beginning
   rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt

@@ -57,8 +57,8 @@ pub enum Event {
     Finished(Stopped),
 }
 
-/// Counts a step on so many examples, whose mean loss it is. Counters may come from a file, which is not trusted: they
-/// stop at the largest value.
+/// Counts a step on so many examples, whose mean loss it is. Counters may come
+/// from a file, which is not trusted: they stop at the largest value.
 pub(super) fn count(counters: &mut Counters, examples: u64, learned: &Learned) {
     let one_more = |counter: &mut u64| *counter = counter.saturating_add(1);
     counters.steps = counters.steps.saturating_add(examples);
@@ -78,7 +78,6 @@ pub(super) fn count(counters: &mut Counters, examples: u64, learned: &Learned) {
 pub struct Session<'a, R: Real> {
     options: Similarity,
     inputs: Inputs<'a, R>,
-    distances: Option<Distances>,
     trials: Vec<Trial>,
     /// Steps of the whole run, and between two points of the curve.
     total: u64,
@@ -187,7 +186,6 @@ impl<'a, R: Real> Session<'a, R> {
         let total = total.unwrap_or(u64::MAX);
         Ok(Session {
             options: options.clone(),
-            distances,
             trials: Vec::new(),
             total,
             // Points lie between two steps.
@@ -506,7 +504,7 @@ impl<'a, R: Real> Session<'a, R> {
             step_size: self.stepper.step.size,
             step_limit: self.options.step_limit,
             decay: self.options.decay,
-            distances: self.distances,
+            distances: self.stepper.examples.distances(),
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),

@@ -72,6 +72,11 @@ impl<R: Real> Examples<R> {
         }
     }
 
+    /// What LEGO aims at.
+    pub fn distances(&self) -> Option<Distances> {
+        self.distances
+    }
+
     /// query ⊗ (positive − negative).
     #[inline]
     pub fn margin<'s>(&'s mut self, rows: TripletRows<'s, R>) -> RankOne<'s, R> {
