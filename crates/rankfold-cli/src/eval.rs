@@ -102,7 +102,7 @@ impl Eval {
         note_unknown(output, found.unknown_entries);
         let seconds = start.elapsed().as_secs_f64();
         let score = evaluate.score.unwrap_or(model.card.score).name();
-        let report = json!({
+        let mut report = json!({
             "format": 1,
             "task": model.card.task,
             "score": score,
@@ -115,6 +115,16 @@ impl Eval {
             "unknown_entries": found.unknown_entries,
             "seconds": seconds,
         });
+        if let Some(found) = &found.calibration {
+            report["calibration"] = json!({
+                "triplets": found.triplets,
+                "variance_scale": found.variance_scale,
+                "error": found.error,
+                "raw_error": found.raw_error,
+                "bins": found.bins,
+                "raw_bins": found.raw_bins,
+            });
+        }
         let mut text = format!("{:<16} {:>9}", "", "model");
         if found.control.is_some() {
             text += &format!(" {:>9}", "cosine");
@@ -123,6 +133,13 @@ impl Eval {
             text += &format!("\n{name:<16} {value:>9.4}");
             if let Some(control) = &found.control {
                 text += &format!(" {:>9.4}", control[name]);
+            }
+        }
+        if let Some(found) = &found.calibration {
+            let name = "calibration_error";
+            text += &format!("\n{name:<17}{:>9.4}", found.error);
+            if found.variance_scale.is_some() {
+                text += &format!(", {:.4} before calibration", found.raw_error);
             }
         }
         text += match found.control {

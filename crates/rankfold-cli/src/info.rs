@@ -56,6 +56,14 @@ impl Info {
             "refreshes": refreshes,
             "history": card.history,
         });
+        if let Some(aroma) = card.aroma {
+            json["confidence_r"] = json!(card.step_size);
+            json["update_on"] = json!(aroma.update_on);
+            json["new_covariance"] = json!(aroma.new_covariance);
+            json["inverse_diagonal"] = json!(aroma.inverse_diagonal);
+            json["variance_scale"] = json!(card.variance_scale);
+            json["storage"] = json!(with_form!(&model.form, form => form.view().storage()));
+        }
         if model.objects.is_some() {
             json["new_object_features"] = json!(card.counters.new_object_features);
         }

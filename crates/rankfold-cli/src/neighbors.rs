@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rankfold::data::RowIds;
 use rankfold::eval::{nearest, nearest_among};
 use rankfold::form::Side;
-use rankfold::model::Precise;
+use rankfold::model::{Estimate, Precise};
 use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
@@ -20,7 +20,8 @@ use crate::train::ScoreName;
 ///
 /// Prints a line `query rank id score` for each neighbour, separated by tabs,
 /// best first; of equal scores the earlier row comes first. A row is no
-/// neighbour of itself. With --objects the neighbours are objects.
+/// neighbour of itself. With --objects the neighbours are objects. With
+/// --uncertainty a line is `query rank id score sd low high`.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold neighbors model.safetensors rows.svm --query 17 --query 4
@@ -30,7 +31,9 @@ use crate::train::ScoreName;
   rankfold neighbors model.safetensors people.csv --objects films.csv --query ann
       the objects that score best with a row
   rankfold neighbors model.safetensors news.jsonl --query-text 'engine oil for an old car'
-      the documents most like a text, for a model that was trained with --vocabulary")]
+      the documents most like a text, for a model that was trained with --vocabulary
+  rankfold neighbors aroma.safetensors rows.svm --query 17 --uncertainty --rank-by upper
+      what may be alike, as far as a model of AROMA can tell, with how sure it is")]
 pub struct Neighbors {
     /// The model
     model: PathBuf,
@@ -62,9 +65,45 @@ pub struct Neighbors {
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
+    /// Add how sure the model is: standard deviation, and the ends of an interval (see --level); for
+    /// models of AROMA
+    #[arg(long)]
+    uncertainty: bool,
+
+    /// The probability with which the score is in its interval
+    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = level)]
+    level: f64,
+
+    /// Rank by the score, or by its upper bound, score + --explore · standard deviation, which favours
+    /// what the model knows little of; for models of AROMA
+    #[arg(long, value_enum, default_value_t = RankBy::Score)]
+    rank_by: RankBy,
+
+    /// Standard deviations of the upper bound
+    #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = deviations)]
+    explore: f64,
+
     /// Threads [default: all cores]; the result does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum RankBy {
+    Score,
+    Upper,
+}
+
+/// `--level` of several commands.
+pub fn level(text: &str) -> std::result::Result<f64, String> {
+    let level = text.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 1.0);
+    level.ok_or_else(|| "expected a probability above 0 and below 1".to_owned())
+}
+
+fn deviations(text: &str) -> std::result::Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|c| c.is_finite() && *c >= 0.0);
+    number.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
 impl Neighbors {
@@ -108,7 +147,18 @@ impl Neighbors {
         };
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
-        let scorer = projection.scorer();
+        let upper = self.rank_by == RankBy::Upper;
+        let confidence = match self.uncertainty || upper {
+            true => {
+                let found = model.confidence(&rows.prepared, objects.as_ref().map(|o| &o.prepared));
+                Some(found.map_err(|e| e.in_file(&self.model))?)
+            }
+            false => None,
+        };
+        let scorer = match &confidence {
+            Some(confidence) if upper => Box::new(confidence.upper(self.explore)),
+            _ => projection.scorer(),
+        };
         // Texts stand behind the rows, and are no neighbours of each other.
         let count = candidates.len();
         let wide = k.saturating_add(candidates.texts.len());
@@ -116,18 +166,32 @@ impl Neighbors {
             None => nearest(&scorer, &queries, wide, threads, each),
             Some(_) => nearest_among(&scorer, &queries, wide, threads, each),
         };
-        let listed = |found: &[(usize, f64)]| -> Vec<(usize, f64)> {
+        let listed = |query: usize, found: &[(usize, f64)]| -> Vec<Neighbor> {
             let of_file = found.iter().copied().filter(|&(row, _)| row < count);
-            of_file.take(k).collect()
+            let neighbor = |(row, score)| {
+                let estimate = confidence.as_ref().map(|c| c.pair(query, row));
+                Neighbor {
+                    row,
+                    score: estimate.map_or(score, |estimate| estimate.mean),
+                    estimate: estimate.filter(|_| self.uncertainty),
+                }
+            };
+            of_file.take(k).map(neighbor).collect()
         };
 
         let mut out = output.stream()?;
         if !output.is_json() {
             search(&mut |query, found| {
-                let query = rows.name(query);
+                let name = rows.name(query);
                 let mut lines = String::new();
-                for (rank, (row, score)) in (1..).zip(listed(found)) {
-                    lines += &format!("{query}\t{rank}\t{}\t{score}\n", candidates.ids.name(row));
+                for (rank, found) in (1..).zip(listed(query, found)) {
+                    let id = candidates.ids.name(found.row);
+                    lines += &format!("{name}\t{rank}\t{id}\t{}", found.score);
+                    if let Some(estimate) = found.estimate {
+                        let (low, high) = estimate.interval(self.level);
+                        lines += &format!("\t{}\t{low}\t{high}", estimate.sd);
+                    }
+                    lines.push('\n');
                 }
                 out.put(lines.as_bytes())
             })?;
@@ -141,9 +205,18 @@ impl Neighbors {
         out.put(head.as_bytes())?;
         let mut separator = "";
         search(&mut |query, found| {
-            let neighbors = listed(found)
-                .into_iter()
-                .map(|(row, score)| json!({ "id": candidates.ids.name(row), "score": score }));
+            let neighbor = |found: Neighbor| {
+                let id = candidates.ids.name(found.row);
+                let mut one = json!({ "id": id, "score": found.score });
+                if let Some(estimate) = found.estimate {
+                    let (low, high) = estimate.interval(self.level);
+                    one["sd"] = json!(estimate.sd);
+                    one["low"] = json!(low);
+                    one["high"] = json!(high);
+                }
+                one
+            };
+            let neighbors = listed(query, found).into_iter().map(neighbor);
             let neighbors: Vec<_> = neighbors.collect();
             let listed = json!({ "query": rows.name(query), "neighbors": neighbors });
             let piece = format!("{separator}{listed}");
@@ -164,6 +237,14 @@ impl Neighbors {
         let texts = (rows.len()..rows.prepared.rows.len()).map(Ok);
         named.chain(texts).collect()
     }
+}
+
+/// A line of a list.
+struct Neighbor {
+    row: usize,
+    score: f64,
+    /// How sure the model is of the score, where that is asked for.
+    estimate: Option<Estimate>,
 }
 
 /// What is done with each query and its list.

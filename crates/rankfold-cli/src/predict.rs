@@ -4,33 +4,42 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::Pairs;
+use rankfold::data::{PairsOrTriplets, Relations, RowLookup};
 use rankfold::form::Side;
-use rankfold::model::Precise;
+use rankfold::model::{Estimate, Precise};
 use rankfold::{Model, Real, Result};
 use serde_json::json;
 
+use crate::neighbors::level;
 use crate::output::Output;
 use crate::paths;
 use crate::rows::{Fields, NamedRows, check_objects};
 use crate::train::ScoreName;
 
-/// Score pairs of rows
+/// Score pairs of rows, or triplets
 ///
 /// Reads lines `left right` of row ids, separated by a tab or by spaces, and
 /// prints the score of each pair on a line of its own, in their order. Of a row
 /// that is not in DATA nothing is known, so its scores are 0; such pairs are
 /// counted. With --objects a pair is a row of DATA and an object.
+///
+/// Where lines have three ids, `query positive negative`, the score is by how much
+/// the positive is above the negative. The first line tells which it is.
+///
+/// With --uncertainty, for models of AROMA, a line is `score sd low high`, and for
+/// triplets `score sd low high probability`: the probability that the positive
+/// ranks above the negative.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold predict model.safetensors pairs.txt --rows rows.svm
+  rankfold predict aroma.safetensors triplets.txt --rows rows.svm --uncertainty
   rankfold predict model.safetensors pairs.txt --rows people.csv --objects films.csv
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
     model: PathBuf,
 
-    /// Pairs of row ids, `left right` a line; `-` is stdin
+    /// Pairs of row ids, `left right` a line, or triplets `query positive negative`; `-` is stdin
     input: PathBuf,
 
     /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
@@ -47,6 +56,15 @@ pub struct Predict {
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
+
+    /// Add how sure the model is: standard deviation, the ends of an interval (see --level), and the
+    /// probability of triplets
+    #[arg(long)]
+    uncertainty: bool,
+
+    /// The probability with which the score is in its interval
+    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = level)]
+    level: f64,
 
     /// An id that no row has is an error
     #[arg(long)]
@@ -83,32 +101,56 @@ impl Predict {
         };
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
 
-        let mut pairs = Pairs::open(&self.input)?;
+        let confidence = match self.uncertainty {
+            true => {
+                let found = model.confidence(&rows.prepared, objects.as_ref().map(|o| &o.prepared));
+                Some(found.map_err(|e| e.in_file(&self.model))?)
+            }
+            false => None,
+        };
+
+        let mut lines = PairsOrTriplets::open(&self.input)?;
+        let triplets = matches!(lines, PairsOrTriplets::Triplets(_));
         let mut unknown = 0_u64;
-        let mut next = || -> Result<Option<f64>> {
-            let Some(named) = pairs.next().transpose()? else {
-                return Ok(None);
-            };
-            let pair = if self.strict {
-                let found = pairs.resolve_between(&named, &lookup, of_objects)?;
-                found.map(Some)
-            } else {
-                pairs.resolve_known_between(&named, &lookup, of_objects)?
-            };
-            Ok(Some(match pair {
-                [Some(left), Some(right)] => projection.score(left, right),
-                _ => {
-                    unknown += 1;
-                    0.0
+        let mut next = || -> Result<Option<(f64, Option<Estimate>)>> {
+            let known = match &mut lines {
+                PairsOrTriplets::Pairs(pairs) => {
+                    let found = self.rows_of(pairs, &lookup, of_objects)?;
+                    found.map(|named| match named {
+                        [Some(left), Some(right)] => Some((
+                            projection.score(left, right),
+                            confidence.as_ref().map(|c| c.pair(left, right)),
+                        )),
+                        _ => None,
+                    })
                 }
+                PairsOrTriplets::Triplets(triplets) => {
+                    let found = self.rows_of(triplets, &lookup, of_objects)?;
+                    found.map(|named| match named {
+                        [Some(query), Some(positive), Some(negative)] => Some((
+                            projection.score(query, positive) - projection.score(query, negative),
+                            confidence
+                                .as_ref()
+                                .map(|c| c.triplet(query, positive, negative)),
+                        )),
+                        _ => None,
+                    })
+                }
+            };
+            Ok(known.map(|known| {
+                known.unwrap_or_else(|| {
+                    unknown += 1;
+                    (0.0, None)
+                })
             }))
         };
         if output.is_json() {
-            let mut scores = Vec::new();
-            while let Some(score) = next()? {
+            let (mut scores, mut estimates) = (Vec::new(), Vec::new());
+            while let Some((score, estimate)) = next()? {
                 scores.push(score);
+                estimates.push(estimate);
             }
-            let report = json!({
+            let mut report = json!({
                 "format": 1,
                 "task": model.card.task,
                 "score": score.unwrap_or(model.card.score).name(),
@@ -116,18 +158,63 @@ impl Predict {
                 "unknown": unknown,
                 "seconds": start.elapsed().as_secs_f64(),
             });
+            if self.uncertainty {
+                let column = |of: &dyn Fn(Estimate) -> f64| -> Vec<Option<f64>> {
+                    estimates.iter().map(|e| e.map(of)).collect()
+                };
+                report["sd"] = json!(column(&|e| e.sd));
+                report["low"] = json!(column(&|e| e.interval(self.level).0));
+                report["high"] = json!(column(&|e| e.interval(self.level).1));
+                if triplets {
+                    report["probability"] = json!(column(&|e| e.above_zero()));
+                }
+            }
             return output.result(&report, "");
         }
         let mut out = output.stream()?;
-        while let Some(score) = next()? {
-            out.put(format!("{score}\n").as_bytes())?;
+        while let Some((score, estimate)) = next()? {
+            let mut line = score.to_string();
+            if self.uncertainty {
+                line += &match estimate {
+                    Some(estimate) => {
+                        let (low, high) = estimate.interval(self.level);
+                        format!("\t{}\t{low}\t{high}", estimate.sd)
+                    }
+                    // Nothing is known of a row that is not there.
+                    None => "\tinf\t-inf\tinf".to_owned(),
+                };
+                if triplets {
+                    let probability = estimate.map_or(0.5, |e| e.above_zero());
+                    line += &format!("\t{probability}");
+                }
+            }
+            line.push('\n');
+            out.put(line.as_bytes())?;
         }
         out.commit()?;
         if unknown > 0 {
+            let what = if triplets { "triplets" } else { "pairs" };
             output.note(&format!(
-                "{unknown} pairs name a row that is not there; their score is 0"
+                "{unknown} {what} name a row that is not there; their score is 0"
             ));
         }
         Ok(())
+    }
+
+    /// The rows that the next line names, `None` at the end of the file.
+    fn rows_of<const N: usize>(
+        &self,
+        lines: &mut Relations<N>,
+        rows: &RowLookup<'_>,
+        objects: &RowLookup<'_>,
+    ) -> Result<Option<[Option<usize>; N]>> {
+        let Some(named) = lines.next().transpose()? else {
+            return Ok(None);
+        };
+        let found = match self.strict {
+            true => lines.resolve_between(&named, rows, objects)?.map(Some),
+            false => lines.resolve_known_between(&named, rows, objects)?,
+        };
+        Ok(Some(found))
     }
 }

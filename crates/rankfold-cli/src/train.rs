@@ -7,9 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use rankfold::data::text::Vocabulary;
 use rankfold::data::{Labelled, Triplets};
 use rankfold::model::Steps;
-use rankfold::online::Rule;
+use rankfold::online::{AromaOptions, Rule, UpdateOn};
 use rankfold::sample::{Given, Triplet};
-use rankfold::task::{Checkpoint, Event, Init, Negatives, Session, Stopped, TrainingData};
+use rankfold::task::{Checkpoint, Event, Init, Negatives, Select, Session, Stopped, TrainingData};
 use rankfold::{Error, Real, Result, Score, Similarity};
 use serde_json::json;
 
@@ -60,6 +60,8 @@ impl Train {
       documents; the model keeps the vocabulary, so that later commands take documents as well
   rankfold train similarity rows.npy -o m.safetensors --labels labels.txt --normalize l2
       an array from NumPy; .npz may hold the labels itself, as `y`
+  rankfold train similarity train.svm -o m.safetensors --learner aroma-factored --valid-fraction 0.1
+      learns how sure it is as well: see --uncertainty of predict and neighbors
   rankfold train similarity people.csv --objects films.csv -o m.safetensors --rank 10 --triplets likes.txt
       two kinds of things: lines such as `ann alien titanic`, a row and two objects")]
 pub struct TrainSimilarity {
@@ -108,7 +110,7 @@ pub struct TrainSimilarity {
     #[arg(long)]
     epochs: Option<u64>,
 
-    /// Step size, not for `oasis` and `passive-aggressive` [default: the best of seven in a short
+    /// Step size, not for `oasis`, `passive-aggressive` and AROMA [default: the best of seven in a short
     /// pre-training run]
     #[arg(long, value_name = "S")]
     step_size: Option<f64>,
@@ -117,14 +119,35 @@ pub struct TrainSimilarity {
     #[arg(long, value_name = "S", default_value_t = rankfold::online::Step::LIMIT)]
     step_limit: f64,
 
-    /// Let the step shrink: after T triplets it is half as long, after 2T a third; not for `oasis`
-    /// and `passive-aggressive`
+    /// Let the step shrink: after T triplets it is half as long, after 2T a third; not for `oasis`,
+    /// `passive-aggressive` and AROMA
     #[arg(long, value_name = "T")]
     decay: Option<f64>,
 
     /// Longest step of `oasis` and `passive-aggressive`, which choose their own
     #[arg(long, value_name = "C", default_value_t = 0.1)]
     aggressiveness: f64,
+
+    /// How little AROMA trusts one triplet; with a small R it is sure soon
+    #[arg(long, value_name = "R", default_value_t = 1.0)]
+    confidence_r: f64,
+
+    /// Which triplets AROMA learns from
+    #[arg(long, value_enum, default_value_t = UpdateOnName::Margin)]
+    update_on: UpdateOnName,
+
+    /// `aroma-factored` moves its mean by the covariances before the step, as the paper runs it, or
+    /// after it, as the paper analyses it
+    #[arg(long, value_enum, default_value_t = CovarianceName::Old)]
+    covariance: CovarianceName,
+
+    /// `aroma-diagonal` keeps the diagonal of the inverse covariance
+    #[arg(long)]
+    inverse_diagonal: bool,
+
+    /// Learn from any triplet, or from the one of --candidates whose order AROMA is least sure of
+    #[arg(long, value_enum, default_value_t = SelectName::Random)]
+    select: SelectName,
 
     /// Triplets that make one step together (`loreta-psd`, `loreta`); --steps is rounded up to whole
     /// batches
@@ -135,7 +158,7 @@ pub struct TrainSimilarity {
     #[arg(long, value_enum, default_value_t = NegativesName::Random)]
     negatives: NegativesName,
 
-    /// Rows that a hard negative is chosen from
+    /// Rows that a hard negative is chosen from, or triplets that an uncertain one is
     #[arg(long, value_name = "N", default_value_t = Negatives::CANDIDATES)]
     candidates: usize,
 
@@ -144,8 +167,9 @@ pub struct TrainSimilarity {
     average: bool,
 
     /// Where W starts: the identity on the most informative features, random, or from zero
-    #[arg(long, value_enum, default_value_t = InitName::Identity)]
-    init: InitName,
+    /// [default: identity, for AROMA zero]
+    #[arg(long, value_enum)]
+    init: Option<InitName>,
 
     /// Seed of everything random; the same seed gives the same bytes
     #[arg(long, default_value_t = 0)]
@@ -236,6 +260,10 @@ enum LearnerName {
     GradientPsd,
     /// LogDet steps on a full metric
     Lego,
+    /// AROMA: a Gaussian over matrices, with a covariance of each side
+    AromaFactored,
+    /// AROMA with a variance for each entry of W: cheaper, for sparse rows
+    AromaDiagonal,
 }
 
 impl From<LearnerName> for Rule {
@@ -249,6 +277,8 @@ impl From<LearnerName> for Rule {
             LearnerName::Gradient => Rule::Gradient,
             LearnerName::GradientPsd => Rule::GradientPsd,
             LearnerName::Lego => Rule::Lego,
+            LearnerName::AromaFactored => Rule::AromaFactored,
+            LearnerName::AromaDiagonal => Rule::AromaDiagonal,
         }
     }
 }
@@ -267,6 +297,28 @@ enum InitName {
 enum NegativesName {
     Random,
     Hard,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum UpdateOnName {
+    /// Margin below 1
+    Margin,
+    /// Not in the right order
+    Mistake,
+    /// In the wrong order: ties do not count, so it cannot start from zero
+    StrictMistake,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CovarianceName {
+    Old,
+    New,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SelectName {
+    Random,
+    Uncertain,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -325,10 +377,9 @@ impl TrainSimilarity {
     }
 
     fn options(&self) -> Similarity {
-        let init = match self.init {
-            InitName::Identity => Init::Identity,
-            InitName::Gaussian => Init::Gaussian,
-            InitName::Zero => Init::Zero,
+        let select = match self.select {
+            SelectName::Random => Select::Random,
+            SelectName::Uncertain => Select::Uncertain(self.candidates),
         };
         let negatives = match self.negatives {
             NegativesName::Random => Negatives::Random,
@@ -339,8 +390,18 @@ impl TrainSimilarity {
             .aggressiveness(self.aggressiveness)
             .batch(self.batch)
             .negatives(negatives)
+            .confidence_r(self.confidence_r)
+            .aroma(AromaOptions {
+                update_on: match self.update_on {
+                    UpdateOnName::Margin => UpdateOn::Margin,
+                    UpdateOnName::Mistake => UpdateOn::Mistake,
+                    UpdateOnName::StrictMistake => UpdateOn::StrictMistake,
+                },
+                new_covariance: matches!(self.covariance, CovarianceName::New),
+                inverse_diagonal: self.inverse_diagonal,
+            })
+            .select(select)
             .average(self.average)
-            .init(init)
             .seed(self.seed)
             .step_limit((self.step_limit != f64::INFINITY).then_some(self.step_limit))
             .valid_fraction(self.valid_fraction)
@@ -350,6 +411,13 @@ impl TrainSimilarity {
                 standardize: self.standardize,
                 normalize: matches!(self.normalize, Normalize::L2),
             });
+        if let Some(init) = self.init {
+            options = options.init(match init {
+                InitName::Identity => Init::Identity,
+                InitName::Gaussian => Init::Gaussian,
+                InitName::Zero => Init::Zero,
+            });
+        }
         if let Some(score) = self.score {
             options = options.score(score.into());
         }
@@ -467,6 +535,9 @@ impl TrainSimilarity {
             ));
         }
         self.describe_step(&session, output);
+        if session.storage() == "sparse" {
+            output.note("all entries of W do not fit in memory: only those that a triplet touches are stored");
+        }
         let mut curve = match &self.curve {
             Some(path) => Some(Curve::open(path, session.counters().steps)?),
             None => None,
@@ -515,14 +586,25 @@ impl TrainSimilarity {
         let (counters, metrics) = (session.counters(), session.metrics());
         let (step_size, rank) = (session.step_size(), session.rank());
         if counters.refused > counters.steps / 10 {
+            let advice = match (self.rule(), session.storage()) {
+                (_, "sparse") => "there is no memory for more entries of W, use fewer features",
+                (rule, _) if rule.is_aroma() => {
+                    "a larger --confidence-r or --precision f64 may help"
+                }
+                _ => "a smaller --step-size or --rank may be enough",
+            };
             output.note(&format!(
-                "{} of {} steps were refused: a smaller --step-size or --rank may be enough",
+                "{} of {} steps were refused: {advice}",
                 counters.refused, counters.steps
             ));
         }
+        let storage = session.storage();
+        let mut variance_scale = None;
         let (stopped, written) = match stopped {
             Some(stopped) => {
-                session.into_model()?.save(&self.output)?;
+                let model = session.into_model()?;
+                variance_scale = model.card.variance_scale;
+                model.save(&self.output)?;
                 let stopped = match stopped {
                     Stopped::Steps => "steps",
                     Stopped::Patience => "patience",
@@ -558,11 +640,16 @@ impl TrainSimilarity {
             "model": written.display().to_string(),
             "metrics": metrics,
         });
+        if self.rule().is_aroma() {
+            report["confidence_r"] = json!(step_size);
+            report["storage"] = json!(storage);
+            report["variance_scale"] = json!(variance_scale);
+        }
         if self.objects.is_some() {
             report["skipped"] = json!(skipped);
         }
         let mut text = format!(
-            "{}{learner} of rank {}: {} steps, {} updates, {} refused, step size {step_size}, {seconds:.1} s",
+            "{}{learner} of rank {}: {} steps, {} updates, {} refused, {} {step_size}, {seconds:.1} s",
             if stopped == "interrupted" {
                 "interrupted: "
             } else {
@@ -571,7 +658,12 @@ impl TrainSimilarity {
             rank,
             counters.steps,
             counters.updates,
-            counters.refused
+            counters.refused,
+            if self.rule().is_aroma() {
+                "r"
+            } else {
+                "step size"
+            },
         );
         for (name, value) in &metrics {
             text += &format!("\nvalidation {name}: {value:.4}");

@@ -197,7 +197,7 @@ pub fn source(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::form::{Form, Full};
+    use crate::form::{Diagonal, Form, Full, Gaussian};
     use crate::online::{AnyLearner, Learned, Oasis, Rule, Shape};
     use crate::sample::Triplet;
 
@@ -218,6 +218,8 @@ mod tests {
             Shape::Psd => Form::Psd(Psd::new(tall(0))),
             Shape::Factored => Form::Factored(Factored::new(tall(0), tall(4))),
             Shape::Full => Form::Full(Full::diagonal(9, 9, 1.0).unwrap()),
+            Shape::Diagonal => Form::Diagonal(Diagonal::new(9, 9, 1.0)),
+            Shape::Gaussian => Form::Gaussian(Gaussian::new(9, 9, 1.0).unwrap()),
         };
         AnyLearner::new(rule, form, 0).unwrap()
     }

@@ -40,6 +40,7 @@ pub mod linalg;
 mod loss;
 mod memory;
 pub mod model;
+mod normal;
 pub mod online;
 pub mod random;
 mod real;

@@ -1,5 +1,9 @@
 //! The two precisions in which rows and tall factors are stored.
 
+use faer::linalg::matmul::matmul;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, MatMut, MatRef, Par};
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -34,10 +38,58 @@ pub trait Real:
     fn negated(self) -> Self;
     /// `self + a·b`, each operation rounded.
     fn mul_plus(self, a: Self, b: Self) -> Self;
+    /// `C += Aᵀ B`, where C has this shape and rows `stride` apart, and A and B hold
+    /// as many rows each.
+    fn add_product(c: &mut [Self], stride: usize, shape: (usize, usize), a: &[Self], b: &[Self]);
+    /// `C −= Aᵀ A` in the lower triangle of a C of this size, with rows `stride`
+    /// apart.
+    fn subtract_gram(c: &mut [Self], stride: usize, size: usize, a: &[Self]);
     /// Appends its little-endian bytes.
     fn put(self, out: &mut Vec<u8>);
     /// From as many little-endian bytes as it has.
     fn take(bytes: &[u8]) -> Self;
+}
+
+/// Products of matrices, on faer, in one thread.
+macro_rules! products {
+    () => {
+        fn add_product(
+            c: &mut [Self],
+            stride: usize,
+            (rows, columns): (usize, usize),
+            a: &[Self],
+            b: &[Self],
+        ) {
+            if rows == 0 || columns == 0 {
+                return;
+            }
+            // By columns all is transposed: Cᵀ += Bᵀ A.
+            let c = MatMut::from_column_major_slice_with_stride_mut(c, columns, rows, stride);
+            let a = MatRef::from_column_major_slice(a, rows, a.len() / rows);
+            let b = MatRef::from_column_major_slice(b, columns, b.len() / columns);
+            matmul(c, Accum::Add, b, a.transpose(), 1.0, Par::Seq);
+        }
+
+        fn subtract_gram(c: &mut [Self], stride: usize, size: usize, a: &[Self]) {
+            if size == 0 {
+                return;
+            }
+            // The upper triangle by columns is the lower one by rows.
+            let c = MatMut::from_column_major_slice_with_stride_mut(c, size, size, stride);
+            let a = MatRef::from_column_major_slice(a, size, a.len() / size);
+            triangular::matmul(
+                c,
+                BlockStructure::TriangularUpper,
+                Accum::Add,
+                a,
+                BlockStructure::Rectangular,
+                a.transpose(),
+                BlockStructure::Rectangular,
+                -1.0,
+                Par::Seq,
+            );
+        }
+    };
 }
 
 impl Real for f32 {
@@ -61,6 +113,7 @@ impl Real for f32 {
     fn mul_plus(self, a: Self, b: Self) -> Self {
         self + a * b
     }
+    products!();
     fn put(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.to_le_bytes());
     }
@@ -90,6 +143,7 @@ impl Real for f64 {
     fn mul_plus(self, a: Self, b: Self) -> Self {
         self + a * b
     }
+    products!();
     fn put(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.to_le_bytes());
     }

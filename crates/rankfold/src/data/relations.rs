@@ -12,6 +12,8 @@ pub struct Relations<const N: usize> {
     lines: Lines,
     /// What the fields are called in errors.
     fields: [&'static str; N],
+    /// A line that was looked at already.
+    ahead: Option<NamedRows<N>>,
 }
 
 /// Lines `query positive negative`.
@@ -40,8 +42,11 @@ impl Triplets {
 
     /// Triplets from any lines.
     pub fn new(lines: Lines) -> Self {
-        let fields = ["query", "positive", "negative"];
-        Relations { lines, fields }
+        Relations {
+            lines,
+            fields: ["query", "positive", "negative"],
+            ahead: None,
+        }
     }
 }
 
@@ -53,9 +58,70 @@ impl Pairs {
 
     /// Pairs from any lines.
     pub fn new(lines: Lines) -> Self {
-        let fields = ["left", "right"];
-        Relations { lines, fields }
+        Relations {
+            lines,
+            fields: ["left", "right"],
+            ahead: None,
+        }
     }
+}
+
+/// Pairs or triplets, whichever the first line of a file is.
+pub enum PairsOrTriplets {
+    /// Lines `left right`; a file without lines is one of these.
+    Pairs(Pairs),
+    /// Lines `query positive negative`.
+    Triplets(Triplets),
+}
+
+impl PairsOrTriplets {
+    /// Opens a file and looks at its first line; `-` is stdin.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let mut lines = Lines::open(path)?;
+        let Some(fields) = next_fields(&mut lines)? else {
+            return Ok(PairsOrTriplets::Pairs(Pairs::new(lines)));
+        };
+        let line = lines.number();
+        match fields.len() {
+            2 => {
+                let mut pairs = Pairs::new(lines);
+                pairs.ahead = named(fields, line);
+                Ok(PairsOrTriplets::Pairs(pairs))
+            }
+            3 => {
+                let mut triplets = Triplets::new(lines);
+                triplets.ahead = named(fields, line);
+                Ok(PairsOrTriplets::Triplets(triplets))
+            }
+            found => Err(lines.error(format!(
+                "expected 2 fields (left right) or 3 (query positive negative), found {found}"
+            ))),
+        }
+    }
+}
+
+/// The fields of the next line that has some.
+fn next_fields(lines: &mut Lines) -> Result<Option<Vec<String>>> {
+    while let Some(line) = lines.next_line()? {
+        let Ok(line) = std::str::from_utf8(line) else {
+            return Err(lines.error("expected UTF-8 text"));
+        };
+        if line.trim().is_empty() {
+            continue;
+        }
+        let fields: Vec<&str> = if line.contains('\t') {
+            line.split('\t').collect()
+        } else {
+            line.split_whitespace().collect()
+        };
+        return Ok(Some(fields.iter().map(|f| f.trim().to_owned()).collect()));
+    }
+    Ok(None)
+}
+
+fn named<const N: usize>(fields: Vec<String>, line: u64) -> Option<NamedRows<N>> {
+    let names = fields.try_into().ok()?;
+    Some(NamedRows { names, line })
 }
 
 impl<const N: usize> Relations<N> {
@@ -111,31 +177,19 @@ impl<const N: usize> Relations<N> {
     }
 
     fn read(&mut self) -> Result<Option<NamedRows<N>>> {
-        while let Some(line) = self.lines.next_line()? {
-            let Ok(line) = std::str::from_utf8(line) else {
-                return Err(self.lines.error("expected UTF-8 text"));
-            };
-            if line.trim().is_empty() {
-                continue;
-            }
-            let fields: Vec<&str> = if line.contains('\t') {
-                line.split('\t').collect()
-            } else {
-                line.split_whitespace().collect()
-            };
-            let Ok(names) = <[&str; N]>::try_from(&fields[..]) else {
-                let message = format!(
-                    "expected {N} fields ({}), found {}",
-                    self.fields.join(" "),
-                    fields.len()
-                );
-                return Err(self.lines.error(message));
-            };
-            let names = names.map(|name| name.trim().to_owned());
-            let line = self.lines.number();
-            return Ok(Some(NamedRows { names, line }));
+        if let Some(first) = self.ahead.take() {
+            return Ok(Some(first));
         }
-        Ok(None)
+        let Some(fields) = next_fields(&mut self.lines)? else {
+            return Ok(None);
+        };
+        let found = fields.len();
+        let line = named(fields, self.lines.number());
+        line.map(Some).ok_or_else(|| {
+            let expected = self.fields.join(" ");
+            self.lines
+                .error(format!("expected {N} fields ({expected}), found {found}"))
+        })
     }
 }
 

@@ -20,6 +20,8 @@
 //! [`retrieval_among()`] and [`nearest_among()`] do the same with candidates that
 //! are other things than the rows that ask; no candidate is left out there.
 //!
+//! [`calibration`] measures whether a model that says how sure it is knows it.
+//!
 //! A metric over nothing (no rows, no positives) is NaN.
 //!
 //! ```
@@ -38,6 +40,7 @@
 //! assert_eq!(result.precision_at_1, 0.5);
 //! ```
 
+pub mod calibration;
 mod cosine;
 mod embedded;
 pub mod metrics;

@@ -171,6 +171,7 @@ mod tests {
             Form::Psd(form) => form.to_dense(),
             Form::Factored(form) => form.to_dense(),
             Form::Full(form) => form.to_dense(),
+            _ => unreachable!("not blended here"),
         };
         Mat::from_fn(rows.len(), rows[0].len(), |i, j| rows[i][j])
     }

@@ -14,6 +14,8 @@ pub struct Full<R> {
     /// What W has on its diagonal where nothing was learned: features that come
     /// later find W as if they had been there from the start.
     diagonal: f64,
+    /// And elsewhere.
+    fill: R,
 }
 
 impl<R: Real> Full<R> {
@@ -25,7 +27,16 @@ impl<R: Real> Full<R> {
             stride: 0,
             data: Vec::new(),
             diagonal,
+            fill: R::default(),
         };
+        out.grow(rows, columns)?;
+        Ok(out)
+    }
+
+    /// All entries the same, also those that come later.
+    pub(crate) fn filled(rows: usize, columns: usize, value: f64) -> Result<Self> {
+        let mut out = Self::diagonal(0, 0, value)?;
+        out.fill = R::from_f64(value);
         out.grow(rows, columns)?;
         Ok(out)
     }
@@ -38,6 +49,15 @@ impl<R: Real> Full<R> {
             stride: columns,
             data,
             diagonal,
+            fill: R::default(),
+        }
+    }
+
+    /// The same where all unseen entries have one value.
+    pub(crate) fn from_entries(columns: usize, data: Vec<R>, unseen: f64) -> Self {
+        Full {
+            fill: R::from_f64(unseen),
+            ..Self::from_parts(columns, data, unseen)
         }
     }
 
@@ -83,11 +103,11 @@ impl<R: Real> Full<R> {
         if stride == self.stride {
             let more = count.saturating_sub(self.data.len());
             self.data.try_reserve(more).map_err(|_| no_memory())?;
-            self.data.resize(count, R::default());
+            self.data.resize(count, self.fill);
         } else {
             let mut data = Vec::new();
             data.try_reserve_exact(count).map_err(|_| no_memory())?;
-            data.resize(count, R::default());
+            data.resize(count, self.fill);
             for i in 0..self.rows {
                 data[i * stride..][..self.columns].copy_from_slice(self.row(i));
             }
@@ -124,15 +144,6 @@ impl<R: Real> Full<R> {
         }
     }
 
-    /// The score of a row whose query was projected.
-    pub(crate) fn score_projected(&self, projected: &[f64], right: SparseRow<'_, R>) -> f64 {
-        let right = right.below(self.columns);
-        let products = right
-            .iter()
-            .map(|(j, v)| projected[j as usize] * v.to_f64());
-        products.fold(0.0, |sum, product| sum + product)
-    }
-
     /// `W += c · left rightᵀ`.
     pub(crate) fn add_outer(&mut self, left: SparseRow<'_, R>, right: SparseRow<'_, R>, c: f64) {
         for (i, v) in left.iter() {
@@ -149,6 +160,24 @@ impl<R: Real> Full<R> {
         for i in 0..self.rows {
             let c = R::from_f64(c * x[i].to_f64());
             add_scaled(self.row_mut(i), x, c);
+        }
+    }
+
+    /// `W += A B` for vectors of its height in A, of its width in B, one after the
+    /// other.
+    pub(crate) fn add_product(&mut self, a: &[R], b: &[R]) {
+        let (rows, columns) = self.shape();
+        R::add_product(&mut self.data, self.stride, (rows, columns), a, b);
+    }
+
+    /// `W −= Aᵀ A` for a symmetric W and vectors of its height in A.
+    pub(crate) fn subtract_gram(&mut self, a: &[R]) {
+        R::subtract_gram(&mut self.data, self.stride, self.rows, a);
+        // Half of the products are enough; the other half is a mirror.
+        for i in 0..self.rows {
+            for j in 0..i {
+                self.data[j * self.stride + i] = self.data[i * self.stride + j];
+            }
         }
     }
 
@@ -192,6 +221,35 @@ mod tests {
         assert_eq!(whole.row(29)[29], 1.0);
         assert!(grown.grow(1 << 40, 1 << 40).is_err());
         assert_eq!(grown.shape(), (40, 30));
+    }
+
+    #[test]
+    fn products_are_plain_sums() {
+        for (n, m, b) in [(1, 1, 1), (3, 5, 2), (17, 9, 64), (40, 40, 70)] {
+            let numbers = |count: usize, seed: usize| -> Vec<f64> {
+                (0..count)
+                    .map(|i| (((i + 1) * seed) as f64).sin())
+                    .collect()
+            };
+            let (a, c) = (numbers(b * n, 3), numbers(b * m, 7));
+            let mut w = Full::<f64>::diagonal(1, 1, 1.0).unwrap();
+            w.grow(n, m).unwrap();
+            w.add_product(&a, &c);
+            let mut s = Full::<f64>::diagonal(n, n, 1.0).unwrap();
+            s.subtract_gram(&a);
+            for i in 0..n {
+                for j in 0..m {
+                    let sum: f64 = (0..b).map(|t| a[t * n + i] * c[t * m + j]).sum();
+                    let want = f64::from(u8::from(i == j)) + sum;
+                    assert!((w.row(i)[j] - want).abs() < 1e-12, "W {n} {m} {b}: {i} {j}");
+                }
+                for j in 0..n {
+                    let sum: f64 = (0..b).map(|t| a[t * n + i] * a[t * n + j]).sum();
+                    let want = f64::from(u8::from(i == j)) - sum;
+                    assert!((s.row(i)[j] - want).abs() < 1e-12, "S {n} {b}: {i} {j}");
+                }
+            }
+        }
     }
 
     #[test]

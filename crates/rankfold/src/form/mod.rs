@@ -7,8 +7,10 @@
 //! step is still exactly the dense one.
 
 mod blend;
+mod diagonal;
 mod factored;
 mod full;
+mod gaussian;
 mod newcomer;
 mod product;
 mod psd;
@@ -18,16 +20,19 @@ mod upkeep;
 mod zero;
 
 pub(crate) use blend::blend;
+pub use diagonal::Diagonal;
 pub use factored::Factored;
 pub(crate) use factored::Frame;
 pub use full::Full;
+pub use gaussian::Gaussian;
+pub(crate) use gaussian::{Covariance, Waiting};
 pub(crate) use newcomer::Newcomer;
 pub use psd::Psd;
 pub use tall::Tall;
 pub(crate) use upkeep::{Health, Upkeep};
 pub(crate) use zero::SparseSum;
 
-use crate::kernel::{dot, padded};
+use crate::kernel::{dot, padded, sum_scaled};
 use crate::linalg::Square;
 use crate::{Real, Rows, SparseRow};
 
@@ -55,6 +60,10 @@ pub enum Form<R> {
     Psd(Psd<R>),
     /// W, entry by entry.
     Full(Full<R>),
+    /// W with a variance for each entry.
+    Diagonal(Diagonal<R>),
+    /// W with covariance Ω ⊗ Λ.
+    Gaussian(Gaussian<R>),
 }
 
 impl<R> Form<R> {
@@ -64,6 +73,8 @@ impl<R> Form<R> {
             Form::Factored(form) => FormRef::Factored(form),
             Form::Psd(form) => FormRef::Psd(form),
             Form::Full(form) => FormRef::Full(form),
+            Form::Diagonal(form) => FormRef::Diagonal(form),
+            Form::Gaussian(form) => FormRef::Gaussian(form),
         }
     }
 }
@@ -77,6 +88,10 @@ pub enum FormRef<'a, R> {
     Psd(&'a Psd<R>),
     /// W, entry by entry.
     Full(&'a Full<R>),
+    /// W with a variance for each entry.
+    Diagonal(&'a Diagonal<R>),
+    /// W with covariance Ω ⊗ Λ.
+    Gaussian(&'a Gaussian<R>),
 }
 
 impl<R> Copy for FormRef<'_, R> {}
@@ -92,6 +107,23 @@ impl<R> Clone for FormRef<'_, R> {
 pub(crate) struct Query {
     u: Vec<f64>,
     w: Vec<f64>,
+    /// The query itself, where W is not stored by rows.
+    entries: Vec<(u32, f64)>,
+}
+
+impl Query {
+    /// What the query brings to the variance of its scores, where that is a product
+    /// of two sides.
+    pub(crate) fn factor(&self) -> f64 {
+        self.u[0]
+    }
+}
+
+/// The product of Wᵀ left with a row; features beyond W weigh nothing.
+fn answered<R: Real>(w: &[f64], right: SparseRow<'_, R>) -> f64 {
+    let products = right.below(w.len()).iter();
+    let products = products.map(|(j, v)| w[j as usize] * v.to_f64());
+    products.fold(0.0, |sum, product| sum + product)
 }
 
 /// The side of W that rows are meant for.
@@ -110,6 +142,8 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => Form::Factored(form.clone()),
             FormRef::Psd(form) => Form::Psd(form.clone()),
             FormRef::Full(form) => Form::Full(form.clone()),
+            FormRef::Diagonal(form) => Form::Diagonal(form.clone()),
+            FormRef::Gaussian(form) => Form::Gaussian(form.clone()),
         }
     }
 
@@ -119,15 +153,17 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(_) => "factored",
             FormRef::Psd(_) => "psd",
             FormRef::Full(_) => "full",
+            FormRef::Diagonal(_) => "diagonal-gaussian",
+            FormRef::Gaussian(_) => "factored-gaussian",
         }
     }
 
-    /// k; the smaller dimension of a full matrix.
+    /// k; the smaller dimension where W is not of low rank.
     pub fn rank(self) -> usize {
         match self {
             FormRef::Factored(form) => form.rank(),
             FormRef::Psd(form) => form.rank(),
-            FormRef::Full(form) => form.shape().0.min(form.shape().1),
+            _ => self.shape().0.min(self.shape().1),
         }
     }
 
@@ -137,6 +173,8 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => (form.left().rows(), form.right().rows()),
             FormRef::Psd(form) => (form.factor().rows(), form.factor().rows()),
             FormRef::Full(form) => form.shape(),
+            FormRef::Diagonal(form) => form.shape(),
+            FormRef::Gaussian(form) => form.shape(),
         }
     }
 
@@ -147,6 +185,17 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(_) => (n + m) * k - k * k,
             FormRef::Psd(_) => n * k - k * (k - 1) / 2,
             FormRef::Full(_) => n * m,
+            FormRef::Diagonal(_) => n.saturating_mul(m).saturating_mul(2),
+            FormRef::Gaussian(_) => n * m + n * (n + 1) / 2 + m * (m + 1) / 2,
+        }
+    }
+
+    /// `sparse` where only those entries of W are stored that an example has
+    /// touched, else `dense`.
+    pub fn storage(self) -> &'static str {
+        match self {
+            FormRef::Diagonal(form) if form.is_sparse() => "sparse",
+            _ => "dense",
         }
     }
 
@@ -155,7 +204,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.refreshes(),
             FormRef::Psd(form) => form.refreshes(),
-            FormRef::Full(_) => 0,
+            _ => 0,
         }
     }
 
@@ -165,18 +214,42 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.gauge(),
             FormRef::Psd(form) => form.gauge(),
-            FormRef::Full(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The variance of leftᵀ W right, where W is a distribution.
+    pub fn variance(self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> Option<f64> {
+        match self {
+            FormRef::Diagonal(form) => Some(form.variance(left, right)),
+            FormRef::Gaussian(form) => Some(form.variance(left, right)),
+            _ => None,
         }
     }
 
     /// Wᵀ left as far as scores of this query need it: see [`Query`].
     pub(crate) fn ask(self, query: &mut Query, left: SparseRow<'_, R>) {
-        let Query { u, w } = query;
+        let Query { u, w, entries } = query;
         match self {
             FormRef::Full(form) => {
                 w.resize(form.shape().1, 0.0);
                 form.project(w, left);
             }
+            FormRef::Gaussian(form) => {
+                w.resize(form.shape().1, 0.0);
+                form.project(w, left);
+            }
+            FormRef::Diagonal(form) => match form.dense() {
+                Some((mean, _)) => {
+                    w.resize(form.shape().1, 0.0);
+                    mean.project(w, left);
+                }
+                None => {
+                    entries.clear();
+                    let known = left.below(form.shape().0);
+                    entries.extend(known.iter().map(|(i, v)| (i, v.to_f64())));
+                }
+            },
             FormRef::Factored(form) => {
                 u.resize(padded(form.rank()), 0.0);
                 w.resize(padded(form.rank()), 0.0);
@@ -194,14 +267,77 @@ impl<'a, R: Real> FormRef<'a, R> {
 
     /// The score of a candidate with the query that was asked.
     pub(crate) fn answer(self, query: &mut Query, right: SparseRow<'_, R>) -> f64 {
-        let Query { u, w } = query;
+        let Query { u, w, entries } = query;
         let tall = match self {
-            FormRef::Full(form) => return form.score_projected(w, right),
+            FormRef::Full(_) | FormRef::Gaussian(_) => return answered(w, right),
+            FormRef::Diagonal(form) if form.is_sparse() => {
+                return form.score_entries(entries, right);
+            }
+            FormRef::Diagonal(_) => return answered(w, right),
             FormRef::Factored(form) => &form.right,
             FormRef::Psd(form) => &form.factor,
         };
         tall.project(u, right);
         dot(u, w)
+    }
+
+    /// Whether W is a distribution.
+    pub fn is_gaussian(self) -> bool {
+        matches!(self, FormRef::Diagonal(_) | FormRef::Gaussian(_))
+    }
+
+    /// What each row brings to the variance of its scores, where that is a product
+    /// of two sides.
+    pub(crate) fn candidate_variances(self, rows: &Rows<R>) -> Option<Vec<f64>> {
+        let FormRef::Gaussian(form) = self else {
+            return None;
+        };
+        let variance = |row| form.variance_of(Covariance::Right, row).max(0.0);
+        Some(rows.iter().map(variance).collect())
+    }
+
+    /// The same as [`FormRef::ask`] for the variance of scores.
+    pub(crate) fn ask_variance(self, query: &mut Query, left: SparseRow<'_, R>) {
+        let Query { u, w, entries } = query;
+        match self {
+            FormRef::Gaussian(form) => {
+                u.clear();
+                u.push(form.variance_of(Covariance::Left, left).max(0.0));
+            }
+            FormRef::Diagonal(form) => {
+                entries.clear();
+                let known = left.below(form.shape().0);
+                entries.extend(known.iter().map(|(i, v)| (i, v.to_f64().powi(2))));
+                if let Some((_, variance)) = form.dense() {
+                    w.clear();
+                    w.resize(form.shape().1, 0.0);
+                    for &(i, v) in entries.iter() {
+                        sum_scaled(w, variance.row(i as usize), v);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The variance of a score, as far as it was not asked by
+    /// [`FormRef::candidate_variances`].
+    pub(crate) fn answer_variance(self, query: &Query, right: SparseRow<'_, R>) -> f64 {
+        let FormRef::Diagonal(form) = self else {
+            return 0.0;
+        };
+        let squares = right.below(form.shape().1).iter();
+        let squares = squares.map(|(j, v)| (j, v.to_f64().powi(2)));
+        match form.is_sparse() {
+            false => squares.map(|(j, v)| query.w[j as usize] * v).sum(),
+            true => squares
+                .map(|(j, v)| {
+                    let left = query.entries.iter();
+                    let of_entry = |&(i, u): &(u32, f64)| u * v * form.entry(i, j).1.to_f64();
+                    left.map(of_entry).sum::<f64>()
+                })
+                .sum(),
+        }
     }
 
     /// leftᵀ W right.
@@ -210,6 +346,8 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => form.score(left, right),
             FormRef::Psd(form) => form.score(left, right),
             FormRef::Full(form) => form.score(left, right),
+            FormRef::Diagonal(form) => form.score(left, right),
+            FormRef::Gaussian(form) => form.score(left, right),
         }
     }
 
@@ -218,7 +356,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => Some((form.left(), form.right())),
             FormRef::Psd(form) => Some((form.factor(), form.factor())),
-            FormRef::Full(_) => None,
+            _ => None,
         }
     }
 

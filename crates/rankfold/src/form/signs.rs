@@ -65,7 +65,7 @@ mod tests {
         assert!(match form {
             Form::Psd(form) => form.refresh(),
             Form::Factored(form) => form.refresh(),
-            Form::Full(_) => false,
+            _ => false,
         });
     }
 

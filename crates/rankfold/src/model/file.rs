@@ -49,6 +49,19 @@ impl<'a> Tensor<'a> {
         }
     }
 
+    /// Rows of so many columns that nobody else holds.
+    pub fn owned<R: Real>(columns: usize, values: Vec<R>) -> Self {
+        Tensor {
+            dtype: dtype::<R>(),
+            shape: vec![values.len() / columns, columns],
+            bytes: Box::new(move || {
+                let mut out = Vec::with_capacity(values.len() * size_of::<R>());
+                values.iter().for_each(|v| v.put(&mut out));
+                out
+            }),
+        }
+    }
+
     pub fn u64s(values: Vec<u64>) -> Self {
         Tensor {
             dtype: Dtype::U64,

@@ -2,7 +2,9 @@
 //! so that a loaded form goes on exactly like the one that was saved.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use crate::form::{Factored, Form, FormRef, Frame, Full, Psd, Tall, Upkeep};
+use crate::form::{
+    Diagonal, Factored, Form, FormRef, Frame, Full, Gaussian, Psd, Tall, Upkeep, Waiting,
+};
 use crate::linalg::Square;
 use crate::{Real, Result};
 
@@ -29,13 +31,51 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
             out.square("core_inverse", &form.core_inverse);
         }
         FormRef::Full(form) => {
-            let (rows, columns) = form.shape();
-            out.add("matrix", Tensor::rows(rows, columns, |i| form.row(i)));
+            out.full("matrix", form);
             out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+        }
+        FormRef::Diagonal(form) => match form.dense() {
+            Some((mean, variance)) => {
+                out.full("mean", mean);
+                out.full("variance", variance);
+                out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+            }
+            None => {
+                let (rows, columns) = form.shape();
+                let touched = form.touched();
+                let places = touched.iter().map(|e| e.0).collect();
+                let column =
+                    |pick: fn(&(u64, R, R)) -> R| -> Vec<R> { touched.iter().map(pick).collect() };
+                out.add("shape", Tensor::u64s(vec![rows as u64, columns as u64]));
+                out.add("places", Tensor::u64s(places));
+                out.add("mean", Tensor::owned(1, column(|e| e.1)));
+                out.add("variance", Tensor::owned(1, column(|e| e.2)));
+                out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+            }
+        },
+        FormRef::Gaussian(form) => {
+            let (matrices, waiting) = form.parts();
+            for (name, matrix) in MATRICES.into_iter().zip(matrices) {
+                out.full(name, matrix);
+            }
+            out.add("diagonal", Tensor::f64s(vec![matrices[0].unlearned()]));
+            for (name, waiting) in WAITING.into_iter().zip(waiting) {
+                let (count, length) = (waiting.count(), waiting.length());
+                out.add(name, Tensor::rows(count, length, |i| waiting.vector(i)));
+            }
         }
     }
     out.tensors
 }
+
+/// The parts of a factored Gaussian.
+const MATRICES: [&str; 3] = ["mean", "left.covariance", "right.covariance"];
+const WAITING: [&str; 4] = [
+    "waiting.mean.left",
+    "waiting.mean.right",
+    "waiting.left",
+    "waiting.right",
+];
 
 struct Writer<'a, 'p> {
     prefix: &'p str,
@@ -50,6 +90,11 @@ impl<'a> Writer<'a, '_> {
 
     fn square(&mut self, name: &str, square: &'a Square) {
         self.add(name, Tensor::square(square));
+    }
+
+    fn full<R: Real>(&mut self, name: &str, matrix: &'a Full<R>) {
+        let (rows, columns) = matrix.shape();
+        self.add(name, Tensor::rows(rows, columns, |i| matrix.row(i)));
     }
 
     fn tall<R: Real>(&mut self, side: &str, tall: &'a Tall<R>) {
@@ -75,6 +120,8 @@ pub(crate) fn is_finite<R: Real>(form: FormRef<'_, R>) -> bool {
         }
         FormRef::Psd(form) => form.factor.is_finite() && small(&[&form.core, &form.core_inverse]),
         FormRef::Full(form) => form.is_finite(),
+        FormRef::Diagonal(form) => form.is_finite(),
+        FormRef::Gaussian(form) => form.is_finite(),
     }
 }
 
@@ -83,7 +130,7 @@ pub(crate) fn upkeep<R>(form: FormRef<'_, R>) -> Option<Upkeep> {
     match form {
         FormRef::Factored(form) => Some(form.upkeep.clone()),
         FormRef::Psd(form) => Some(form.upkeep.clone()),
-        FormRef::Full(_) => None,
+        _ => None,
     }
 }
 
@@ -107,6 +154,7 @@ pub(crate) fn read<R: Real>(
         Tall::from_parts(&rows, rank, tracked)
     };
     let upkeep = || upkeep.ok_or_else(|| file.error("the counters of the form are missing"));
+    let diagonal = || Ok::<_, crate::Error>(file.f64s(&format!("{prefix}diagonal"), 1)?[0]);
     let cores = || Ok::<_, crate::Error>((square("core")?, square("core_inverse")?));
     match name {
         "factored" => {
@@ -126,8 +174,63 @@ pub(crate) fn read<R: Real>(
         }
         "full" => {
             let (columns, entries) = file.matrix::<R>(&format!("{prefix}matrix"))?;
-            let diagonal = file.f64s(&format!("{prefix}diagonal"), 1)?[0];
+            let diagonal = diagonal()?;
             Ok(Form::Full(Full::from_parts(columns, entries, diagonal)))
+        }
+        "diagonal-gaussian" if has("places") => {
+            let &[rows, columns] = &file.u64s(&format!("{prefix}shape"))?[..] else {
+                return Err(file.error("the tensor `shape` has not two values"));
+            };
+            let most = u64::from(crate::sparse::MAX_INDEX) + 1;
+            if rows > most || columns > most {
+                return Err(file.error(format!("{rows} by {columns} features are too many")));
+            }
+            let places = file.u64s(&format!("{prefix}places"))?;
+            let [means, variances] =
+                ["mean", "variance"].map(|name| file.rows::<R>(&format!("{prefix}{name}"), 1));
+            let (means, variances) = (means?, variances?);
+            let inside = |&at: &u64| at >> 32 < rows && at & u64::from(u32::MAX) < columns;
+            let sound = places.len() == means.len()
+                && places.len() == variances.len()
+                && places.iter().all(inside)
+                && places.windows(2).all(|pair| pair[0] < pair[1]);
+            if !sound {
+                return Err(file.error("the touched entries are damaged"));
+            }
+            let touched = places.into_iter().zip(means.into_iter().zip(variances));
+            Ok(Form::Diagonal(Diagonal::from_touched(
+                (rows as usize, columns as usize),
+                diagonal()?,
+                touched.map(|(at, (m, v))| (at, m, v)),
+            )))
+        }
+        "diagonal-gaussian" => {
+            let matrix = |name: &str| file.matrix::<R>(&format!("{prefix}{name}"));
+            let (columns, entries) = matrix("mean")?;
+            let mean = Full::from_parts(columns, entries, diagonal()?);
+            let (columns, entries) = matrix("variance")?;
+            let variance = Full::from_entries(columns, entries, 1.0);
+            if mean.shape() != variance.shape() {
+                return Err(file.error("the tensors `mean` and `variance` differ in shape"));
+            }
+            Ok(Form::Diagonal(Diagonal::from_dense(mean, variance)))
+        }
+        "factored-gaussian" => {
+            let matrix = |name: &str| file.matrix::<R>(&format!("{prefix}{name}"));
+            let [mean, left, right] = MATRICES.map(matrix);
+            let full = |(columns, entries), diagonal| Full::from_parts(columns, entries, diagonal);
+            let matrices = [
+                full(mean?, diagonal()?),
+                full(left?, 1.0),
+                full(right?, 1.0),
+            ];
+            let damaged = || file.error("the parts of the Gaussian do not go together");
+            let [a, b, c, d] = WAITING.map(|name| {
+                let (length, data) = matrix(name)?;
+                Waiting::from_parts(length, data).ok_or_else(damaged)
+            });
+            let form = Gaussian::from_parts(matrices, [a?, b?, c?, d?]);
+            Ok(Form::Gaussian(form.ok_or_else(damaged)?))
         }
         other => Err(file.error(format!("unknown form `{other}`"))),
     }

@@ -1,17 +1,20 @@
 //! The model: a form, and all that belongs to the data rather than to W. It
 //! stands alone in one file.
 
+mod confidence;
 pub(crate) mod file;
 pub(crate) mod forms;
 mod preprocess;
 mod projection;
 
+pub use confidence::{Confidence, Estimate};
 pub use preprocess::{Preprocess, Steps};
 pub use projection::{Embedding, Projection};
 
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
+use crate::online::AromaOptions;
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
 use serde::{Deserialize, Serialize};
@@ -141,6 +144,13 @@ pub struct Card {
     /// The squared distances that it aims at, when it learns distances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Distances>,
+    /// The variants of AROMA, when it is that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aroma: Option<AromaOptions>,
+    /// The factor on its variances that was found on validation triplets, when
+    /// it learned a distribution and there were some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variance_scale: Option<f64>,
     /// How it started.
     pub init: String,
     /// What training did.
@@ -276,6 +286,8 @@ impl Model {
                 step_limit: None,
                 decay: None,
                 distances: None,
+                aroma: None,
+                variance_scale: None,
                 init: "given".into(),
                 counters: Counters::default(),
                 history: Vec::new(),
@@ -425,7 +437,8 @@ impl Model {
             )));
         }
         let header: Header = serde_json::from_str(&file.card).map_err(broken)?;
-        if header.rank == 0 || header.rank > 1 << 16 {
+        let low_rank = matches!(header.form.as_str(), "factored" | "psd");
+        if low_rank && !(1..=1 << 16).contains(&header.rank) {
             return Err(file.error(format!("a rank of {} is not possible", header.rank)));
         }
         let (name, rank, upkeep) = (&header.form, header.rank, header.upkeep);

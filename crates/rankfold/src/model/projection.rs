@@ -8,7 +8,7 @@ use super::preprocess::normalise;
 use super::{Model, Prepared, Score, rank_lost};
 use crate::data::Labelled;
 use crate::eval::{Embedded, Scorer, nearest, nearest_among};
-use crate::form::{FormRef, Full, Side};
+use crate::form::{FormRef, Query, Side};
 use crate::{Error, Real, Result, Rows, SparseRow};
 
 /// Coordinates of rows on one side of W, in the balanced SVD gauge with its
@@ -51,7 +51,7 @@ enum Kind<'a, R> {
         right: Option<Vec<R>>,
         rank: usize,
     },
-    /// As they are, for a full matrix.
+    /// As they are, where W has no factors.
     Plain(Plain<'a, R>),
 }
 
@@ -84,7 +84,7 @@ impl<'a, R: Real> Projection<'a, R> {
         objects: Option<(&'a Rows<R>, &[u32])>,
         score: Score,
     ) -> Result<Self> {
-        if let FormRef::Full(form) = form {
+        if form.factors().is_none() {
             if score == Score::Cosine {
                 return Err(no_space("the projected cosine"));
             }
@@ -147,9 +147,9 @@ impl<'a, R: Real> Projection<'a, R> {
                 products.fold(0.0, |sum, product| sum + product)
             }
             Kind::Plain(plain) => {
-                let mut projected = plain.room();
-                plain.form.project(&mut projected, plain.row(left));
-                plain.score(&projected, right)
+                let mut query = Query::default();
+                plain.form.ask(&mut query, plain.row(left));
+                plain.form.answer(&mut query, plain.object(right))
             }
         }
     }
@@ -166,11 +166,11 @@ impl<'a, R: Real> Projection<'a, R> {
     }
 }
 
-/// Rows scored by a full matrix: Wᵀ left once for a query, then its products
-/// with the rows.
+/// Rows scored by a matrix without factors: Wᵀ left once for a query, then its
+/// products with the rows.
 #[derive(Debug, Clone)]
 struct Plain<'a, R> {
-    form: &'a Full<R>,
+    form: FormRef<'a, R>,
     rows: &'a Rows<R>,
     members: Vec<u32>,
     /// What stands on the right, where it is something else.
@@ -188,14 +188,6 @@ impl<R: Real> Plain<'_, R> {
             Some((rows, members)) => rows.row(members[i] as usize),
         }
     }
-
-    fn room(&self) -> Vec<f64> {
-        vec![0.0; self.form.shape().1]
-    }
-
-    fn score(&self, projected: &[f64], right: usize) -> f64 {
-        self.form.score_projected(projected, self.object(right))
-    }
 }
 
 impl<R: Real> Scorer for &Plain<'_, R> {
@@ -209,15 +201,15 @@ impl<R: Real> Scorer for &Plain<'_, R> {
     }
 
     fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
-        let mut projected = self.room();
+        let mut query = Query::default();
         for (i, out) in out
             .chunks_exact_mut(self.candidates().max(1))
             .take(queries)
             .enumerate()
         {
-            self.form.project(&mut projected, self.row(first + i));
+            self.form.ask(&mut query, self.row(first + i));
             for (j, score) in out.iter_mut().enumerate() {
-                *score = self.score(&projected, j);
+                *score = self.form.answer(&mut query, self.object(j));
             }
         }
     }

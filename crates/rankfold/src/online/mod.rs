@@ -5,6 +5,7 @@
 //! −step · slope · left ⊗ right while it stays on its manifold. This seam keeps
 //! learners and tasks apart: neither knows how many of the other there are.
 
+mod aroma;
 mod gradient;
 mod lego;
 mod loreta;
@@ -15,6 +16,7 @@ mod oasis;
 mod passive_aggressive;
 mod rule;
 
+pub use aroma::{AromaDiagonal, AromaFactored, AromaOptions, UpdateOn};
 pub use gradient::{Gradient, GradientPsd};
 pub use lego::Lego;
 pub use loreta::Loreta;

@@ -1,8 +1,8 @@
 //! The closed set of learners, each on the form it needs.
 
 use super::{
-    Gradient, GradientPsd, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification,
-    Oasis, PassiveAggressive, RankOne, Step, Turn,
+    AromaDiagonal, AromaFactored, AromaOptions, Gradient, GradientPsd, Learned, Learner, Lego,
+    Loreta, LoretaPsd, ManifoldIdentification, Oasis, PassiveAggressive, RankOne, Step, Turn,
 };
 use crate::form::{Form, FormRef, Newcomer};
 use crate::{Error, Loss, Real, Result};
@@ -29,6 +29,10 @@ pub enum Rule {
     GradientPsd,
     /// LogDet steps on a full symmetric matrix.
     Lego,
+    /// A Gaussian over matrices with a factored covariance.
+    AromaFactored,
+    /// A Gaussian over matrices with independent entries.
+    AromaDiagonal,
 }
 
 /// How a rule stores W.
@@ -40,11 +44,15 @@ pub enum Shape {
     Psd,
     /// All entries.
     Full,
+    /// All entries, with a variance each.
+    Diagonal,
+    /// All entries, with a covariance of each side.
+    Gaussian,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Rule; 8] = [
+    pub const ALL: [Rule; 10] = [
         Rule::LoretaPsd,
         Rule::Loreta,
         Rule::ManifoldIdentification,
@@ -53,6 +61,8 @@ impl Rule {
         Rule::Gradient,
         Rule::GradientPsd,
         Rule::Lego,
+        Rule::AromaFactored,
+        Rule::AromaDiagonal,
     ];
 
     /// Its name on the command line and in model files.
@@ -66,6 +76,8 @@ impl Rule {
             Rule::Gradient => "gradient",
             Rule::GradientPsd => "gradient-psd",
             Rule::Lego => "lego",
+            Rule::AromaFactored => "aroma-factored",
+            Rule::AromaDiagonal => "aroma-diagonal",
         }
     }
 
@@ -83,6 +95,8 @@ impl Rule {
             | Rule::PassiveAggressive
             | Rule::Gradient => Shape::Factored,
             Rule::Oasis | Rule::Lego => Shape::Full,
+            Rule::AromaFactored => Shape::Gaussian,
+            Rule::AromaDiagonal => Shape::Diagonal,
         }
     }
 
@@ -94,6 +108,16 @@ impl Rule {
     /// Whether it chooses its own step, up to [`Step::size`].
     pub fn is_passive_aggressive(self) -> bool {
         matches!(self, Rule::Oasis | Rule::PassiveAggressive)
+    }
+
+    /// Whether it learns a distribution over matrices; [`Step::size`] is its r.
+    pub fn is_aroma(self) -> bool {
+        matches!(self, Rule::AromaFactored | Rule::AromaDiagonal)
+    }
+
+    /// Whether W has tall factors.
+    pub fn is_low_rank(self) -> bool {
+        matches!(self.shape(), Shape::Factored | Shape::Psd)
     }
 
     /// Whether it takes one step along the gradient of a whole mini-batch.
@@ -114,6 +138,8 @@ pub enum AnyLearner<R> {
     Gradient(Gradient<R>),
     GradientPsd(GradientPsd<R>),
     Lego(Lego<R>),
+    AromaFactored(AromaFactored<R>),
+    AromaDiagonal(AromaDiagonal<R>),
 }
 
 /// Calls the same expression on whichever learner it is.
@@ -128,6 +154,8 @@ macro_rules! each {
             AnyLearner::Gradient($learner) => $body,
             AnyLearner::GradientPsd($learner) => $body,
             AnyLearner::Lego($learner) => $body,
+            AnyLearner::AromaFactored($learner) => $body,
+            AnyLearner::AromaDiagonal($learner) => $body,
         }
     };
 }
@@ -136,6 +164,7 @@ impl<R: Real> AnyLearner<R> {
     /// The learner that works on a form by a rule; `seen` examples came before.
     /// An error when the rule needs another form.
     pub fn new(rule: Rule, form: Form<R>, seen: u64) -> Result<Self> {
+        let aroma = AromaOptions::default();
         Ok(match (rule, form) {
             (Rule::LoretaPsd, Form::Psd(form)) => Self::LoretaPsd(LoretaPsd::new(form)),
             (Rule::GradientPsd, Form::Psd(form)) => Self::GradientPsd(GradientPsd::new(form)),
@@ -152,6 +181,12 @@ impl<R: Real> AnyLearner<R> {
             }
             (Rule::Oasis, Form::Full(form)) => Self::Oasis(Oasis::new(form)),
             (Rule::Lego, Form::Full(form)) => Self::Lego(Lego::new(form)),
+            (Rule::AromaFactored, Form::Gaussian(form)) => {
+                Self::AromaFactored(AromaFactored::new(form, aroma))
+            }
+            (Rule::AromaDiagonal, Form::Diagonal(form)) => {
+                Self::AromaDiagonal(AromaDiagonal::new(form, aroma))
+            }
             (rule, form) => {
                 return Err(Error::input(format!(
                     "`{}` does not learn a matrix of the form `{}`",
@@ -160,6 +195,16 @@ impl<R: Real> AnyLearner<R> {
                 )));
             }
         })
+    }
+
+    /// The same with options of AROMA, which say nothing to other learners.
+    pub fn with_aroma(mut self, options: AromaOptions) -> Self {
+        match &mut self {
+            AnyLearner::AromaFactored(learner) => learner.set_options(options),
+            AnyLearner::AromaDiagonal(learner) => learner.set_options(options),
+            _ => {}
+        }
+        self
     }
 
     /// The form as it is now.
@@ -173,6 +218,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::Gradient(learner) => FormRef::Factored(learner.form()),
             AnyLearner::Oasis(learner) => FormRef::Full(learner.form()),
             AnyLearner::Lego(learner) => FormRef::Full(learner.form()),
+            AnyLearner::AromaFactored(learner) => FormRef::Gaussian(learner.form()),
+            AnyLearner::AromaDiagonal(learner) => FormRef::Diagonal(learner.form()),
         }
     }
 
@@ -187,6 +234,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::Gradient(learner) => Form::Factored(learner.into_form()),
             AnyLearner::Oasis(learner) => Form::Full(learner.into_form()),
             AnyLearner::Lego(learner) => Form::Full(learner.into_form()),
+            AnyLearner::AromaFactored(learner) => Form::Gaussian(learner.into_form()),
+            AnyLearner::AromaDiagonal(learner) => Form::Diagonal(learner.into_form()),
         }
     }
 }
@@ -202,7 +251,7 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::ManifoldIdentification(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::PassiveAggressive(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::Gradient(learner) => learner.form_mut().seed(newcomer),
-            AnyLearner::Oasis(_) | AnyLearner::Lego(_) => false,
+            _ => false,
         }
     }
 }

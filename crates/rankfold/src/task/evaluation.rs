@@ -1,11 +1,12 @@
 //! A similarity model on held-out data, with plain cosine beside it.
 
+use super::calibrate::{Calibration, standard_margins};
 use super::inputs::{about, renamed};
 use super::similarity::{Classified, classes, evaluate, evaluate_among, metrics};
 use crate::data::Labelled;
 use crate::data::text::Documents;
 use crate::eval::{self, Cosine};
-use crate::form::Side;
+use crate::form::{FormRef, Side};
 use crate::model::{Metrics, Precise};
 use crate::{Error, Model, Real, Result, Score};
 use std::path::Path;
@@ -24,6 +25,8 @@ pub struct Evaluation {
     pub skipped: usize,
     /// Entries left out because the model does not know their feature.
     pub unknown_entries: usize,
+    /// Whether the model knows how sure it is, where it says so.
+    pub calibration: Option<Calibration>,
 }
 
 /// How an evaluation is to be done.
@@ -84,6 +87,16 @@ impl Evaluate<'_> {
             rows: found.rows - found.skipped,
             skipped: found.skipped,
             unknown_entries: prepared.unknown_entries,
+            calibration: calibration(
+                model,
+                form.view(),
+                Classified {
+                    rows,
+                    members: &members,
+                    classes: &classes,
+                },
+                None,
+            ),
         }))
     }
 
@@ -146,8 +159,24 @@ impl Evaluate<'_> {
             rows: found.rows - found.skipped,
             skipped: found.skipped,
             unknown_entries: left.unknown_entries.saturating_add(right.unknown_entries),
+            calibration: calibration(model, form, queries, Some(candidates)),
         }))
     }
+}
+
+/// `None` where the model does not say how sure it is, or the classes make no
+/// triplets.
+fn calibration<R: Real>(
+    model: &Model,
+    form: FormRef<'_, R>,
+    queries: Classified<'_, R>,
+    objects: Option<Classified<'_, R>>,
+) -> Option<Calibration> {
+    if !form.is_gaussian() {
+        return None;
+    }
+    let margins = standard_margins(form, queries, objects, model.card.seed).ok()?;
+    Some(Calibration::new(&margins, model.card.variance_scale))
 }
 
 fn check_task(model: &Model) -> Result<()> {

@@ -1,9 +1,12 @@
 //! What a run of [`Similarity`] works on: rows as the model will see them,
 //! which of them train and which judge, and where triplets come from.
 
+use super::calibrate::standard_margins;
 use super::similarity::{Classified, Negatives, Similarity, classes};
 use super::triplet::Sides;
 use crate::data::{Features, Labelled, Labels};
+use crate::eval::calibration::variance_scale;
+use crate::form::FormRef;
 use crate::model::{Distances, Preprocess, Steps};
 use crate::random::{Random, splitmix64};
 use crate::sample::{Given, LabelTriplets, ListedTriplets, ObjectTriplets, Triplet, Triplets};
@@ -251,6 +254,23 @@ impl<'a, R: Real> Inputs<'a, R> {
 }
 
 impl<R: Real> Inputs<'_, R> {
+    /// The factor on the variances of a distribution that fits validation
+    /// triplets; `None` where there are none.
+    pub fn variance_scale(&self, form: FormRef<'_, R>, seed: u64) -> Option<f64> {
+        if !form.is_gaussian() {
+            return None;
+        }
+        let valid = self.validation.as_ref()?;
+        let queries = Classified {
+            rows: valid.rows.as_ref().unwrap_or(&self.rows.rows),
+            members: &valid.members,
+            classes: &valid.classes,
+        };
+        let objects = self.objects.as_ref().and_then(Things::classified);
+        let margins = standard_margins(form, queries, objects, seed).ok()?;
+        Some(variance_scale(&margins))
+    }
+
     /// What LEGO aims at: the 5th and the 95th percentile of the squared
     /// distances between rows as they are.
     pub fn distances(&self, seed: u64) -> Distances {

@@ -2,6 +2,7 @@
 //! learner and the metrics.
 
 mod average;
+mod calibrate;
 mod checkpoint;
 mod evaluation;
 mod informative;
@@ -13,10 +14,11 @@ mod step_size;
 mod stepper;
 mod triplet;
 
+pub use calibrate::Calibration;
 pub use checkpoint::Checkpoint;
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use online::Online;
 pub use session::{CurvePoint, Event, Session, Stopped};
-pub use similarity::{Init, Negatives, Similarity, evaluate};
+pub use similarity::{Init, Negatives, Select, Similarity, evaluate};
 pub use triplet::{Sides, TripletRows};

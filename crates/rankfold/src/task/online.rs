@@ -120,7 +120,8 @@ impl Model {
         }
         let counters = &self.card.counters;
         Ok(Online {
-            learner: AnyLearner::new(rule, form, counters.steps)?,
+            learner: AnyLearner::new(rule, form, counters.steps)?
+                .with_aroma(self.card.aroma.unwrap_or_default()),
             examples: Examples::new(self.card.distances),
             rows: Known::new(self.features, self.preprocess, left, counters.new_features),
             objects: self.objects.map(|objects| {

@@ -5,7 +5,9 @@
 use super::average::{self, Average, AverageState};
 use super::checkpoint::{self, Best, BestState, Checkpoint, State, Window};
 use super::inputs::{Inputs, Things, TrainingData, triplets};
-use super::similarity::{Classified, Negatives, Similarity, evaluate, evaluate_among, metrics};
+use super::similarity::{
+    Classified, Negatives, Select, Similarity, evaluate, evaluate_among, metrics,
+};
 use super::step_size::{self, Prefer, Trial};
 use super::stepper::Stepper;
 use super::triplet::Sides;
@@ -108,6 +110,11 @@ impl<'a, R: Real> Session<'a, R> {
         valid: Option<&Labelled<R>>,
     ) -> Result<Self> {
         options.check()?;
+        if options.select != Select::Random && given.is_some() {
+            return Err(Error::input(
+                "given triplets are learned from in their order: uncertain ones can be chosen only where triplets are drawn from labels",
+            ));
+        }
         let inputs = Inputs::new(options, data.into(), given, valid)?;
         let form = options.start(&inputs)?;
         let distances = (options.learner == Rule::Lego).then(|| inputs.distances(options.seed));
@@ -116,6 +123,9 @@ impl<'a, R: Real> Session<'a, R> {
             Some(size) => session.stepper.step.size = size,
             None if options.learner.is_passive_aggressive() => {
                 session.stepper.step.size = options.aggressiveness;
+            }
+            None if options.learner.is_aroma() => {
+                session.stepper.step.size = options.confidence_r;
             }
             None => session.choose_step()?,
         }
@@ -277,6 +287,12 @@ impl<'a, R: Real> Session<'a, R> {
     /// Rank of W.
     pub fn rank(&self) -> usize {
         self.form().rank()
+    }
+
+    /// `sparse` where only touched entries of W are stored, because all of them do
+    /// not fit in memory; else `dense`.
+    pub fn storage(&self) -> &'static str {
+        self.form().storage()
     }
 
     /// Steps of the whole run.
@@ -505,6 +521,12 @@ impl<'a, R: Real> Session<'a, R> {
             step_limit: self.options.step_limit,
             decay: self.options.decay,
             distances: self.stepper.examples.distances(),
+            aroma: self
+                .options
+                .learner
+                .is_aroma()
+                .then_some(self.options.aroma),
+            variance_scale: None,
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),
@@ -561,12 +583,13 @@ impl<'a, R: Real> Session<'a, R> {
             .best
             .as_ref()
             .map_or(self.counters, |best| best.counters);
-        let card = self.card(counters);
+        let mut card = self.card(counters);
         let form = match (self.best, self.average) {
             (Some(best), _) => best.form,
             (None, Some(average)) => average.form,
             (None, None) => self.stepper.learner.into_form(),
         };
+        card.variance_scale = self.inputs.variance_scale(form.view(), card.seed);
         Ok(Model {
             card,
             form: Precise::new(form),

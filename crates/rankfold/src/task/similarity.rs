@@ -7,9 +7,9 @@ use super::session::{Event, Session};
 use super::triplet::{Sides, TripletRows};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
-use crate::form::{Factored, Form, FormRef, Full, Psd, SparseSum, Tall};
+use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
 use crate::model::{Metrics, Model, Projection, Score, Steps};
-use crate::online::{Rule, Shape, Step};
+use crate::online::{AromaOptions, Rule, Shape, Step, UpdateOn};
 use crate::random::normal_at;
 use crate::sample::Triplets;
 use crate::{Error, Real, Result, Rows, SparseVec, memory};
@@ -22,7 +22,16 @@ use serde::{Deserialize, Serialize};
 pub(super) fn default_score(rule: Rule) -> Score {
     match rule.shape() {
         Shape::Psd => Score::Cosine,
-        Shape::Factored | Shape::Full => Score::Dot,
+        _ => Score::Dot,
+    }
+}
+
+/// Where a rule starts unless told otherwise: a distribution that knows nothing
+/// yet has mean zero.
+fn default_init(rule: Rule) -> Init {
+    match rule.is_aroma() {
+        true => Init::Zero,
+        false => Init::Identity,
     }
 }
 
@@ -66,6 +75,16 @@ impl Negatives {
     pub const CANDIDATES: usize = 20;
 }
 
+/// Which triplets are learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Select {
+    /// Any.
+    Random,
+    /// Of so many the one whose order the model is least sure of.
+    Uncertain(usize),
+}
+
 /// Learns a similarity: options with their defaults, then [`Similarity::fit`]
 /// for a whole data set, or [`Similarity::session`] to drive the training.
 ///
@@ -93,8 +112,11 @@ pub struct Similarity {
     pub(super) step_limit: Option<f64>,
     pub(super) decay: Option<f64>,
     pub(super) aggressiveness: f64,
+    pub(super) confidence_r: f64,
+    pub(super) aroma: AromaOptions,
     pub(super) batch: usize,
     pub(super) negatives: Negatives,
+    pub(super) select: Select,
     pub(super) average: bool,
     pub(super) init: Init,
     pub(super) seed: u64,
@@ -134,10 +156,13 @@ impl Similarity {
             step_limit: Some(Step::LIMIT),
             decay: None,
             aggressiveness: 0.1,
+            confidence_r: 1.0,
+            aroma: AromaOptions::default(),
             batch: 1,
             negatives: Negatives::Random,
+            select: Select::Random,
             average: false,
-            init: Init::Identity,
+            init: default_init(learner),
             seed: 0,
             score: default_score(learner),
             preprocess: Steps::default(),
@@ -199,6 +224,19 @@ impl Similarity {
         self
     }
 
+    /// How little AROMA trusts one example: r, above 0. A small r makes it sure
+    /// soon. Default 1.
+    pub fn confidence_r(mut self, r: f64) -> Self {
+        self.confidence_r = r;
+        self
+    }
+
+    /// Variants of AROMA. Default: as the paper runs it.
+    pub fn aroma(mut self, options: AromaOptions) -> Self {
+        self.aroma = options;
+        self
+    }
+
     /// Triplets that make one step together, along their mean gradient. Default 1.
     /// The steps are rounded up to whole batches.
     pub fn batch(mut self, triplets: usize) -> Self {
@@ -212,6 +250,12 @@ impl Similarity {
         self
     }
 
+    /// Which triplets to learn from; only AROMA knows how sure it is. Default: any.
+    pub fn select(mut self, select: Select) -> Self {
+        self.select = select;
+        self
+    }
+
     /// Gives the average of W over the run, later ones weighing more, instead of
     /// the last one.
     pub fn average(mut self, average: bool) -> Self {
@@ -219,7 +263,7 @@ impl Similarity {
         self
     }
 
-    /// Where training starts. Default: the truncated identity.
+    /// Where training starts. Default: the truncated identity; zero for AROMA.
     pub fn init(mut self, init: Init) -> Self {
         self.init = init;
         self
@@ -322,7 +366,8 @@ impl Similarity {
         if self.negatives == Negatives::Hard(0) {
             return refuse("a hard negative needs at least 1 candidate".into());
         }
-        let full = self.learner.shape() == Shape::Full;
+        self.check_aroma()?;
+        let full = !self.learner.is_low_rank();
         if full && self.score == Score::Cosine {
             return refuse(format!(
                 "`{name}` learns a full matrix, which has no space to project rows into: the score must be dot"
@@ -350,6 +395,64 @@ impl Similarity {
             return refuse("the number of threads must be at least 1".into());
         }
         Ok(())
+    }
+
+    fn check_aroma(&self) -> Result<()> {
+        let refuse = |message: String| Err(Error::input(message));
+        let name = self.learner.name();
+        if !(self.confidence_r.is_finite() && self.confidence_r > 0.0) {
+            return refuse(format!(
+                "r, the confidence parameter, must be above 0, found {}",
+                self.confidence_r
+            ));
+        }
+        if !self.learner.is_aroma() {
+            if self.aroma != AromaOptions::default() {
+                return refuse(format!(
+                    "`{name}` has no covariance: variants of AROMA are for `aroma-factored` and `aroma-diagonal`"
+                ));
+            }
+            if self.select != Select::Random {
+                return refuse(format!(
+                    "`{name}` does not know how sure it is: choose triplets with `aroma-factored` or `aroma-diagonal`"
+                ));
+            }
+            return Ok(());
+        }
+        if self.step_size.is_some() || self.decay.is_some() {
+            return refuse(format!(
+                "`{name}` chooses its own steps: say by r how little one example is trusted"
+            ));
+        }
+        if self.average {
+            return refuse(format!(
+                "`{name}` has no average: a mean without its covariance would be no model of it"
+            ));
+        }
+        if self.aroma.new_covariance && self.learner == Rule::AromaDiagonal {
+            return refuse(format!(
+                "the step with new covariances is for `aroma-factored`, not for `{name}`"
+            ));
+        }
+        if self.aroma.inverse_diagonal && self.learner == Rule::AromaFactored {
+            return refuse(format!(
+                "the inverse diagonal is for `aroma-diagonal`, not for `{name}`"
+            ));
+        }
+        if self.aroma.update_on == UpdateOn::StrictMistake && self.init == Init::Zero {
+            return refuse(
+                "from zero no triplet is ever in the wrong order: update on `mistake`, where ties count, or start from the identity".into(),
+            );
+        }
+        match (self.select, self.negatives) {
+            (Select::Uncertain(0 | 1), _) => {
+                refuse("an uncertain triplet is chosen from at least 2 candidates".into())
+            }
+            (Select::Uncertain(_), Negatives::Hard(_)) => {
+                refuse("choose uncertain triplets or hard negatives, not both".into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that the learner can score rows with other things; a session with
@@ -382,9 +485,12 @@ impl Similarity {
         let Sides { left, right } = inputs.sides();
         let (n, m, k) = (left.columns(), right.columns(), self.rank);
         let shape = self.learner.shape();
-        if shape == Shape::Full {
-            let diagonal = f64::from(u8::from(self.init == Init::Identity));
-            return Full::diagonal(n, m, diagonal).map(Form::Full);
+        let diagonal = f64::from(u8::from(self.init == Init::Identity));
+        match shape {
+            Shape::Full => return Full::diagonal(n, m, diagonal).map(Form::Full),
+            Shape::Diagonal => return Ok(Form::Diagonal(Diagonal::new(n, m, diagonal))),
+            Shape::Gaussian => return Gaussian::new(n, m, diagonal).map(Form::Gaussian),
+            Shape::Factored | Shape::Psd => {}
         }
         if k > n {
             return Err(Error::input(format!(

@@ -1,7 +1,7 @@
 //! One step of training: draws triplets, finds hard negatives, fits the length
 //! of the step to its time, and lets the learner learn.
 
-use super::similarity::{Negatives, Similarity};
+use super::similarity::{Negatives, Select, Similarity};
 use super::triplet::{Examples, Sides, TripletRows};
 use crate::form::{Form, Query};
 use crate::model::Distances;
@@ -19,6 +19,7 @@ pub(super) struct Stepper<R> {
     decay: Option<f64>,
     batch: usize,
     negatives: Negatives,
+    select: Select,
     query: Query,
     chosen: Vec<Triplet>,
     differences: Vec<SparseVec<R>>,
@@ -33,7 +34,7 @@ impl<R: Real> Stepper<R> {
         distances: Option<Distances>,
     ) -> Result<Self> {
         Ok(Stepper {
-            learner: AnyLearner::new(options.learner, form, seen)?,
+            learner: AnyLearner::new(options.learner, form, seen)?.with_aroma(options.aroma),
             examples: Examples::new(distances),
             step: Step {
                 size: f64::NAN,
@@ -42,6 +43,7 @@ impl<R: Real> Stepper<R> {
             decay: options.decay,
             batch: options.batch,
             negatives: options.negatives,
+            select: options.select,
             query: Query::default(),
             chosen: Vec::new(),
             differences: Vec::new(),
@@ -85,11 +87,16 @@ impl<R: Real> Stepper<R> {
         )
     }
 
-    /// A triplet, with a hard negative if such are asked for.
+    /// A triplet: an uncertain one or one with a hard negative, if such are asked
+    /// for.
     #[inline]
     pub fn draw(&mut self, rows: Sides<'_, R>, source: &mut Triplets) -> Triplet {
-        let Negatives::Hard(candidates) = self.negatives else {
-            return source.draw();
+        let candidates = match (self.select, self.negatives) {
+            (Select::Uncertain(candidates), _) => {
+                return self.draw_uncertain(candidates, rows, source);
+            }
+            (Select::Random, Negatives::Random) => return source.draw(),
+            (Select::Random, Negatives::Hard(candidates)) => candidates,
         };
         let form = self.learner.form();
         let mut asked = None;
@@ -101,6 +108,32 @@ impl<R: Real> Stepper<R> {
             }
             form.answer(&mut self.query, rows.negative)
         })
+    }
+}
+
+impl<R: Real> Stepper<R> {
+    /// Of so many triplets the one whose order is the least sure: its margin is the
+    /// fewest standard deviations from zero. Of equal ones the first.
+    fn draw_uncertain(
+        &mut self,
+        candidates: usize,
+        rows: Sides<'_, R>,
+        source: &mut Triplets,
+    ) -> Triplet {
+        let form = self.learner.form();
+        let mut best = source.draw();
+        let mut least = f64::INFINITY;
+        for n in 0..candidates {
+            let triplet = if n == 0 { best } else { source.draw() };
+            let example = self.examples.margin(TripletRows::of(rows, triplet));
+            let margin = form.score(example.left, example.right);
+            let variance = form.variance(example.left, example.right);
+            let sureness = margin * margin / variance.unwrap_or(1.0);
+            if sureness < least {
+                (best, least) = (triplet, sureness);
+            }
+        }
+        best
     }
 }
 

@@ -1,6 +1,7 @@
 //! One test binary: every binary links the linear algebra once more.
 
 mod allocations;
+mod aroma;
 mod baselines;
 mod dense_bench;
 mod golden;

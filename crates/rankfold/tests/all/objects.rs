@@ -72,17 +72,19 @@ fn between<'a, R>(rows: &'a Labelled<R>, objects: &'a Labelled<R>) -> TrainingDa
     }
 }
 
-const LEARNERS: [Rule; 5] = [
+const LEARNERS: [Rule; 7] = [
     Rule::Loreta,
     Rule::ManifoldIdentification,
     Rule::Oasis,
     Rule::PassiveAggressive,
     Rule::Gradient,
+    Rule::AromaFactored,
+    Rule::AromaDiagonal,
 ];
 
 fn options(learner: Rule) -> Similarity {
     let options = Similarity::new(learner).rank(4).seed(5);
-    match learner.is_passive_aggressive() {
+    match learner.is_passive_aggressive() || learner.is_aroma() {
         true => options,
         false => options.step_size(0.3),
     }
@@ -156,6 +158,8 @@ fn scores_are_those_of_the_dense_matrix() {
             let w = match model.form.as_precision::<f64>().unwrap() {
                 Form::Factored(form) => form.to_dense(),
                 Form::Full(form) => form.to_dense(),
+                Form::Gaussian(form) => form.to_dense()[0].clone(),
+                Form::Diagonal(form) => form.to_dense()[0].clone(),
                 Form::Psd(_) => unreachable!("not symmetric"),
             };
             assert_eq!((w.len(), w[0].len()), (17, 9));

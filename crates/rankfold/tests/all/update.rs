@@ -5,7 +5,7 @@ use crate::oracle::Random;
 use rankfold::data::{Features, Labelled, Labels, Lines, RowIds, StreamRow, TripletStream};
 use rankfold::form::Form;
 use rankfold::model::{Precise, Steps};
-use rankfold::online::Rule;
+use rankfold::online::{AromaOptions, Rule, UpdateOn};
 use rankfold::sample::Triplet;
 use rankfold::task::{Event, Init, Online, Session};
 use rankfold::{Model, Real, Rows, Similarity, SparseVec, check};
@@ -108,15 +108,28 @@ fn learners() -> [Similarity; 2] {
 fn every_learner() -> Vec<Similarity> {
     let options = |rule: Rule| {
         let options = Similarity::new(rule).rank(4).seed(9);
-        match rule.is_passive_aggressive() {
-            true => options.aggressiveness(0.2),
-            false => options.step_size(0.05),
+        match rule {
+            _ if rule.is_passive_aggressive() => options.aggressiveness(0.2),
+            _ if rule.is_aroma() => options.confidence_r(0.3),
+            _ => options.step_size(0.05),
         }
     };
     let mut all: Vec<Similarity> = Rule::ALL.into_iter().map(options).collect();
     all.extend(learners());
     all.extend(learners().map(|options| options.decay(200.0)));
     all.push(options(Rule::Oasis).init(Init::Zero));
+    let variants = [(UpdateOn::Mistake, false), (UpdateOn::Margin, true)];
+    let variants = variants.map(|(update_on, new_covariance)| AromaOptions {
+        update_on,
+        new_covariance,
+        inverse_diagonal: false,
+    });
+    all.extend(variants.map(|variant| options(Rule::AromaFactored).aroma(variant)));
+    all.push(options(Rule::AromaDiagonal).aroma(AromaOptions {
+        inverse_diagonal: true,
+        ..AromaOptions::default()
+    }));
+    all.push(options(Rule::AromaDiagonal).init(Init::Identity));
     all
 }
 
@@ -173,9 +186,10 @@ fn a_grown_model_is_the_one_that_had_all_features<R: Real>() {
     assert!(all.columns() == 60 && early.columns() == 30);
     let mut list = triplets(300, 0..50, 5);
     list.extend(triplets(300, 50..100, 6));
-    // What LEGO aims at depends on all rows there are.
-    let is_lego = |options: &Similarity| options.rule() == Rule::Lego;
-    for options in every_learner().into_iter().filter(|o| !is_lego(o)) {
+    // What LEGO aims at depends on all rows there are, and the steps of factored
+    // AROMA on the number of features.
+    let differs = |options: &Similarity| matches!(options.rule(), Rule::Lego | Rule::AromaFactored);
+    for options in every_learner().into_iter().filter(|o| !differs(o)) {
         let whole = train(&options, &labelled(all.clone(), Features::Numbered), &list);
         let half = train(
             &options,
@@ -299,7 +313,7 @@ fn assert_true_state(model: &Model, tolerance: f64) {
     let report = match model.form.as_precision::<f64>().unwrap() {
         Form::Psd(form) => check::psd(form),
         Form::Factored(form) => check::factored(form),
-        Form::Full(_) => unreachable!("a low-rank learner"),
+        _ => unreachable!("a low-rank learner"),
     };
     let worst = report.gram.max(report.gram_inverse);
     assert!(worst < tolerance, "{report:?}");
