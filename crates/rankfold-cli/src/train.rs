@@ -129,7 +129,12 @@ pub struct TrainSimilarity {
     aggressiveness: f64,
 
     /// How little AROMA trusts one triplet; with a small R it is sure soon
-    #[arg(long, value_name = "R", default_value_t = 1.0)]
+    #[arg(
+        long,
+        value_name = "R",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
     confidence_r: f64,
 
     /// Which triplets AROMA learns from
@@ -158,9 +163,10 @@ pub struct TrainSimilarity {
     #[arg(long, value_enum, default_value_t = NegativesName::Random)]
     negatives: NegativesName,
 
-    /// Rows that a hard negative is chosen from, or triplets that an uncertain one is
-    #[arg(long, value_name = "N", default_value_t = Negatives::CANDIDATES)]
-    candidates: usize,
+    /// Rows that a hard negative is chosen from, or triplets that an uncertain one is [default: 20
+    /// rows, 5 triplets]
+    #[arg(long, value_name = "N")]
+    candidates: Option<usize>,
 
     /// Keep the average of W over the run, later ones weighing more, not the last one
     #[arg(long)]
@@ -379,11 +385,15 @@ impl TrainSimilarity {
     fn options(&self) -> Similarity {
         let select = match self.select {
             SelectName::Random => Select::Random,
-            SelectName::Uncertain => Select::Uncertain(self.candidates),
+            SelectName::Uncertain => {
+                Select::Uncertain(self.candidates.unwrap_or(Select::CANDIDATES))
+            }
         };
         let negatives = match self.negatives {
             NegativesName::Random => Negatives::Random,
-            NegativesName::Hard => Negatives::Hard(self.candidates),
+            NegativesName::Hard => {
+                Negatives::Hard(self.candidates.unwrap_or(Negatives::CANDIDATES))
+            }
         };
         let mut options = Similarity::new(self.rule())
             .rank(self.rank)

@@ -55,8 +55,9 @@ pub(crate) fn row_width<R: Real>(k: usize) -> usize {
     }
 }
 
+/// Asks the memory for entries that are needed soon.
 #[inline(always)]
-fn prefetch<R>(data: &[R], at: usize, len: usize) {
+pub(crate) fn prefetch<R>(data: &[R], at: usize, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..len).step_by(64 / size_of::<R>()) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

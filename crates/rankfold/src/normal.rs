@@ -31,10 +31,11 @@ mod tests {
             (0.0, 0.5),
             (1.0, 0.841_344_746_068_542_9),
             (-1.0, 0.158_655_253_931_457_05),
-            (-10.0, 7.619_853_024_160_495e-24),
+            (-10.0, 7.619_853_024_160_526e-24),
             (f64::INFINITY, 1.0),
         ] {
-            assert!((below(z) - p).abs() <= 4e-16 * p, "{z}");
+            // Rounding of z costs z² as many digits of a tail.
+            assert!((below(z) - p).abs() <= 1e-13 * p, "{z}");
         }
         assert!((two_sided(0.95) - 1.959_963_984_540_054).abs() < 1e-14);
         assert!(two_sided(0.0).abs() < 1e-12);

@@ -257,8 +257,21 @@ fn unknown_rows_score_nothing_unless_strict() {
     let message = "error: -:3: no row is called `mango`\n";
     assert_eq!((said.code, said.stderr.as_str()), (2, message));
     place
-        .run_with(&run, "lemon lime kiwi\n")
-        .refused("-:1: expected 2 fields (left right), found 3");
+        .run_with(&run, "lemon\n")
+        .refused("-:1: expected 2 fields (left right) or 3 (query positive negative), found 1");
+    for (input, message) in [
+        (
+            "lemon lime\nlemon lime kiwi\n",
+            "error: -:2: expected 2 fields (left right), found 3\n",
+        ),
+        (
+            "lemon lime kiwi\nlemon lime\n",
+            "error: -:2: expected 3 fields (query positive negative), found 2\n",
+        ),
+    ] {
+        let said = place.run_with(&run, input);
+        assert_eq!((said.code, said.stderr.as_str()), (2, message));
+    }
 
     let said = place.run_with(&run, "");
     let nothing = (said.code, said.stdout.as_str(), said.stderr.as_str());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::{Place, Said};
 use crate::train::place_with_data;
 
-const LEARNERS: [&str; 8] = [
+const LEARNERS: [&str; 10] = [
     "loreta-psd",
     "loreta",
     "manifold-identification",
@@ -14,6 +14,8 @@ const LEARNERS: [&str; 8] = [
     "gradient",
     "gradient-psd",
     "lego",
+    "aroma-factored",
+    "aroma-diagonal",
 ];
 
 fn train(place: &Place, more: &[&str]) -> Said {
@@ -46,7 +48,8 @@ fn map(place: &Place) -> (f64, f64) {
 fn every_learner_goes_through_every_command() {
     let place = place_with_data();
     for learner in LEARNERS {
-        let full = matches!(learner, "oasis" | "lego");
+        let aroma = learner.starts_with("aroma");
+        let full = aroma || matches!(learner, "oasis" | "lego");
         let options = [
             "--learner",
             learner,
@@ -114,6 +117,13 @@ fn every_option_learns() {
         &["--init", "zero", "--learner", "loreta"],
         &["--init", "zero", "--learner", "oasis"],
         &["--init", "gaussian"],
+        &["--learner", "aroma-factored", "--covariance", "new"],
+        &["--learner", "aroma-factored", "--update-on", "mistake"],
+        &["--learner", "aroma-factored", "--negatives", "hard"],
+        &["--learner", "aroma-diagonal", "--inverse-diagonal"],
+        &["--learner", "aroma-diagonal", "--select", "uncertain"],
+        &["--learner", "aroma-diagonal", "--confidence-r", "0.1"],
+        &["--learner", "aroma-diagonal", "--init", "identity"],
     ] {
         let said = train(
             &place,
@@ -154,6 +164,92 @@ fn options_that_do_not_go_together_are_refused() {
             &["--learner", "gradient", "--batch", "2"],
             "`gradient` learns from one triplet at a time",
         ),
+        (
+            &["--learner", "aroma-factored", "--confidence-r", "0"],
+            "r, the confidence parameter, must be above 0, found 0",
+        ),
+        (
+            &["--learner", "aroma-diagonal", "--confidence-r", "-1"],
+            "r, the confidence parameter, must be above 0, found -1",
+        ),
+        (
+            &["--learner", "aroma-diagonal", "--confidence-r", "nan"],
+            "r, the confidence parameter, must be above 0, found NaN",
+        ),
+        (
+            &["--learner", "aroma-factored", "--step-size", "1"],
+            "`aroma-factored` chooses its own steps: say by r how little one example is trusted",
+        ),
+        (
+            &["--learner", "aroma-factored", "--average"],
+            "`aroma-factored` has no average: a mean without its covariance would be no model of it",
+        ),
+        (
+            &["--learner", "aroma-factored", "--inverse-diagonal"],
+            "the inverse diagonal is for `aroma-diagonal`, not for `aroma-factored`",
+        ),
+        (
+            &["--learner", "aroma-diagonal", "--covariance", "new"],
+            "the step with new covariances is for `aroma-factored`, not for `aroma-diagonal`",
+        ),
+        (
+            &[
+                "--learner",
+                "aroma-diagonal",
+                "--update-on",
+                "strict-mistake",
+            ],
+            "from zero no triplet is ever in the wrong order: update on `mistake`, where ties count, or start from the identity",
+        ),
+        (
+            &["--learner", "aroma-diagonal", "--init", "gaussian"],
+            "`aroma-diagonal` starts from the identity or from zero",
+        ),
+        (
+            &["--learner", "aroma-diagonal", "--score", "cosine"],
+            "`aroma-diagonal` learns a full matrix, which has no space to project rows into: the score must be dot",
+        ),
+        (
+            &["--update-on", "mistake"],
+            "`loreta-psd` has no covariance: variants of AROMA are for `aroma-factored` and `aroma-diagonal`",
+        ),
+        (
+            &["--select", "uncertain"],
+            "`loreta-psd` does not know how sure it is: choose triplets with `aroma-factored` or `aroma-diagonal`",
+        ),
+        (
+            &[
+                "--learner",
+                "aroma-diagonal",
+                "--select",
+                "uncertain",
+                "--negatives",
+                "hard",
+            ],
+            "choose uncertain triplets or hard negatives, not both",
+        ),
+        (
+            &[
+                "--learner",
+                "aroma-diagonal",
+                "--select",
+                "uncertain",
+                "--candidates",
+                "1",
+            ],
+            "an uncertain triplet is chosen from at least 2 candidates",
+        ),
+        (
+            &[
+                "--learner",
+                "aroma-diagonal",
+                "--select",
+                "uncertain",
+                "--triplets",
+                "t.txt",
+            ],
+            "train.svm: given triplets are learned from in their order: uncertain ones can be chosen only where triplets are drawn from labels",
+        ),
         (&["--batch", "0"], "a batch needs at least 1 triplet"),
         (
             &["--decay", "0"],
@@ -193,6 +289,11 @@ fn a_full_matrix_that_does_not_fit_is_refused() {
     let said = train(&place, &["--learner", "oasis"]);
     assert_eq!(said.code, 1);
     let start = "error: train.svm: a full matrix of 2000000000 × 2000000000 needs ";
+    assert!(said.stderr.starts_with(start), "{}", said.stderr);
+    let said = train(&place, &["--learner", "aroma-factored"]);
+    assert_eq!(said.code, 1);
+    let start = "error: train.svm: a Gaussian over matrices of 2000000000 × 2000000000 needs \
+                 44703483581.5 GiB of memory, ";
     assert!(said.stderr.starts_with(start), "{}", said.stderr);
 }
 

@@ -14,8 +14,6 @@ pub struct Full<R> {
     /// What W has on its diagonal where nothing was learned: features that come
     /// later find W as if they had been there from the start.
     diagonal: f64,
-    /// And elsewhere.
-    fill: R,
 }
 
 impl<R: Real> Full<R> {
@@ -27,16 +25,7 @@ impl<R: Real> Full<R> {
             stride: 0,
             data: Vec::new(),
             diagonal,
-            fill: R::default(),
         };
-        out.grow(rows, columns)?;
-        Ok(out)
-    }
-
-    /// All entries the same, also those that come later.
-    pub(crate) fn filled(rows: usize, columns: usize, value: f64) -> Result<Self> {
-        let mut out = Self::diagonal(0, 0, value)?;
-        out.fill = R::from_f64(value);
         out.grow(rows, columns)?;
         Ok(out)
     }
@@ -49,15 +38,6 @@ impl<R: Real> Full<R> {
             stride: columns,
             data,
             diagonal,
-            fill: R::default(),
-        }
-    }
-
-    /// The same where all unseen entries have one value.
-    pub(crate) fn from_entries(columns: usize, data: Vec<R>, unseen: f64) -> Self {
-        Full {
-            fill: R::from_f64(unseen),
-            ..Self::from_parts(columns, data, unseen)
         }
     }
 
@@ -103,11 +83,11 @@ impl<R: Real> Full<R> {
         if stride == self.stride {
             let more = count.saturating_sub(self.data.len());
             self.data.try_reserve(more).map_err(|_| no_memory())?;
-            self.data.resize(count, self.fill);
+            self.data.resize(count, R::default());
         } else {
             let mut data = Vec::new();
             data.try_reserve_exact(count).map_err(|_| no_memory())?;
-            data.resize(count, self.fill);
+            data.resize(count, R::default());
             for i in 0..self.rows {
                 data[i * stride..][..self.columns].copy_from_slice(self.row(i));
             }
@@ -173,10 +153,18 @@ impl<R: Real> Full<R> {
     /// `W −= Aᵀ A` for a symmetric W and vectors of its height in A.
     pub(crate) fn subtract_gram(&mut self, a: &[R]) {
         R::subtract_gram(&mut self.data, self.stride, self.rows, a);
-        // Half of the products are enough; the other half is a mirror.
-        for i in 0..self.rows {
-            for j in 0..i {
-                self.data[j * self.stride + i] = self.data[i * self.stride + j];
+        // Half of the products are enough; the other half is a mirror. Tile by tile,
+        // because a column has a cache line for each of its entries.
+        const TILE: usize = 16;
+        let (n, stride) = (self.rows, self.stride);
+        for top in (0..n).step_by(TILE) {
+            let bottom = n.min(top + TILE);
+            for left in (0..=top).step_by(TILE) {
+                for j in left..bottom.min(left + TILE) {
+                    for i in top.max(j + 1)..bottom {
+                        self.data[j * stride + i] = self.data[i * stride + j];
+                    }
+                }
             }
         }
     }

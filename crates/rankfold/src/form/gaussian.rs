@@ -2,9 +2,9 @@
 //! each direction on its left (Λ) and on its right (Ω).
 //!
 //! An update adds a matrix of rank one to all three. They are not added one by
-//! one, which would pass over three matrices each time. Up to [`BLOCK`] of them
-//! wait beside the matrices, W = W₀ + L Rᵀ, Λ = Λ₀ − F Fᵀ, Ω = Ω₀ − G Gᵀ, and are then
-//! added together, as products of matrices, which run at the speed of arithmetic
+//! one, which would pass over three matrices each time. A block of them
+//! waits beside the matrices, W = W₀ + L Rᵀ, Λ = Λ₀ − F Fᵀ, Ω = Ω₀ − G Gᵀ, and is then
+//! added at once, as products of matrices, which run at the speed of arithmetic
 //! and not of memory. What is read is always exact: stored and waiting parts.
 //!
 //! Cost of an update: O((n + m)(nnz + BLOCK)) and its share of the products.
@@ -13,9 +13,8 @@ use super::Full;
 use crate::kernel::sum_scaled;
 use crate::{Real, Result, SparseRow};
 
-/// Updates that wait. Chosen by measurement at n = m = 1,000: half and twice as
-/// many are within a tenth.
-pub(crate) const BLOCK: usize = 64;
+/// Updates that wait, unless another number is asked for.
+const BLOCK: usize = 64;
 
 /// W with covariance Ω ⊗ Λ.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +29,8 @@ pub struct Gaussian<R> {
     mean_right: Waiting<R>,
     left_terms: Waiting<R>,
     right_terms: Waiting<R>,
+    /// Updates that may wait.
+    block: usize,
 }
 
 /// Vectors of one length.
@@ -112,7 +113,7 @@ impl<R: Real> Gaussian<R> {
             * size_of::<R>() as u128;
         crate::memory::require(
             bytes,
-            &format!("a mean and covariances of {rows} × {columns} features"),
+            &format!("a Gaussian over matrices of {rows} × {columns}"),
         )?;
         Ok(Self::from_matrices(
             Full::diagonal(rows, columns, diagonal)?,
@@ -131,7 +132,15 @@ impl<R: Real> Gaussian<R> {
             mean_right: Waiting::new(columns),
             left_terms: Waiting::new(rows),
             right_terms: Waiting::new(columns),
+            block: BLOCK,
         }
+    }
+
+    /// Lets another number of updates wait. It changes the speed, and the results
+    /// to rounding.
+    #[doc(hidden)]
+    pub fn with_block(self, block: usize) -> Self {
+        Gaussian { block, ..self }
     }
 
     /// From the parts of a model file: the matrices, then what waits in the order
@@ -153,6 +162,7 @@ impl<R: Real> Gaussian<R> {
             mean_right,
             left_terms,
             right_terms,
+            block: BLOCK,
         })
     }
 
@@ -256,17 +266,17 @@ impl<R: Real> Gaussian<R> {
 
     /// Adds what waits when there is enough of it.
     pub(crate) fn settle_block(&mut self) {
-        if self.mean_left.count() >= BLOCK {
+        if self.mean_left.count() >= self.block {
             self.mean
                 .add_product(&self.mean_left.data, &self.mean_right.data);
             self.mean_left.data.clear();
             self.mean_right.data.clear();
         }
-        if self.left_terms.count() >= BLOCK {
+        if self.left_terms.count() >= self.block {
             self.left.subtract_gram(&self.left_terms.data);
             self.left_terms.data.clear();
         }
-        if self.right_terms.count() >= BLOCK {
+        if self.right_terms.count() >= self.block {
             self.right.subtract_gram(&self.right_terms.data);
             self.right_terms.data.clear();
         }

@@ -32,7 +32,7 @@ pub use tall::Tall;
 pub(crate) use upkeep::{Health, Upkeep};
 pub(crate) use zero::SparseSum;
 
-use crate::kernel::{dot, padded, sum_scaled};
+use crate::kernel::{dot, padded};
 use crate::linalg::Square;
 use crate::{Real, Rows, SparseRow};
 
@@ -52,7 +52,7 @@ pub struct Gauge {
 /// Any of the forms: a closed set. They differ in size, but there is one of
 /// them in a model.
 #[allow(clippy::large_enum_variant)]
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Form<R> {
     /// W = Ã K B̃ᵀ.
     Factored(Factored<R>),
@@ -64,6 +64,19 @@ pub enum Form<R> {
     Diagonal(Diagonal<R>),
     /// W with covariance Ω ⊗ Λ.
     Gaussian(Gaussian<R>),
+}
+
+impl<R: Real> PartialEq for Form<R> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Form::Factored(a), Form::Factored(b)) => a == b,
+            (Form::Psd(a), Form::Psd(b)) => a == b,
+            (Form::Full(a), Form::Full(b)) => a == b,
+            (Form::Diagonal(a), Form::Diagonal(b)) => a == b,
+            (Form::Gaussian(a), Form::Gaussian(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 impl<R> Form<R> {
@@ -221,7 +234,7 @@ impl<'a, R: Real> FormRef<'a, R> {
     /// The variance of leftᵀ W right, where W is a distribution.
     pub fn variance(self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> Option<f64> {
         match self {
-            FormRef::Diagonal(form) => Some(form.variance(left, right)),
+            FormRef::Diagonal(form) => Some(form.score(left, right).1),
             FormRef::Gaussian(form) => Some(form.variance(left, right)),
             _ => None,
         }
@@ -239,17 +252,12 @@ impl<'a, R: Real> FormRef<'a, R> {
                 w.resize(form.shape().1, 0.0);
                 form.project(w, left);
             }
-            FormRef::Diagonal(form) => match form.dense() {
-                Some((mean, _)) => {
-                    w.resize(form.shape().1, 0.0);
-                    mean.project(w, left);
-                }
-                None => {
-                    entries.clear();
-                    let known = left.below(form.shape().0);
-                    entries.extend(known.iter().map(|(i, v)| (i, v.to_f64())));
-                }
-            },
+            FormRef::Diagonal(form) => {
+                entries.clear();
+                let known = left.below(form.shape().0);
+                entries.extend(known.iter().map(|(i, v)| (i, v.to_f64())));
+                form.sum_rows(w, entries, |entry| entry.0);
+            }
             FormRef::Factored(form) => {
                 u.resize(padded(form.rank()), 0.0);
                 w.resize(padded(form.rank()), 0.0);
@@ -270,10 +278,10 @@ impl<'a, R: Real> FormRef<'a, R> {
         let Query { u, w, entries } = query;
         let tall = match self {
             FormRef::Full(_) | FormRef::Gaussian(_) => return answered(w, right),
-            FormRef::Diagonal(form) if form.is_sparse() => {
-                return form.score_entries(entries, right);
+            FormRef::Diagonal(form) => {
+                let right = right.iter().map(|(j, v)| (j, v.to_f64()));
+                return form.sum_pairs((w, entries), right, |entry| entry.0);
             }
-            FormRef::Diagonal(_) => return answered(w, right),
             FormRef::Factored(form) => &form.right,
             FormRef::Psd(form) => &form.factor,
         };
@@ -308,13 +316,7 @@ impl<'a, R: Real> FormRef<'a, R> {
                 entries.clear();
                 let known = left.below(form.shape().0);
                 entries.extend(known.iter().map(|(i, v)| (i, v.to_f64().powi(2))));
-                if let Some((_, variance)) = form.dense() {
-                    w.clear();
-                    w.resize(form.shape().1, 0.0);
-                    for &(i, v) in entries.iter() {
-                        sum_scaled(w, variance.row(i as usize), v);
-                    }
-                }
+                form.sum_rows(w, entries, |entry| entry.1);
             }
             _ => {}
         }
@@ -326,18 +328,8 @@ impl<'a, R: Real> FormRef<'a, R> {
         let FormRef::Diagonal(form) = self else {
             return 0.0;
         };
-        let squares = right.below(form.shape().1).iter();
-        let squares = squares.map(|(j, v)| (j, v.to_f64().powi(2)));
-        match form.is_sparse() {
-            false => squares.map(|(j, v)| query.w[j as usize] * v).sum(),
-            true => squares
-                .map(|(j, v)| {
-                    let left = query.entries.iter();
-                    let of_entry = |&(i, u): &(u32, f64)| u * v * form.entry(i, j).1.to_f64();
-                    left.map(of_entry).sum::<f64>()
-                })
-                .sum(),
-        }
+        let squares = right.iter().map(|(j, v)| (j, v.to_f64().powi(2)));
+        form.sum_pairs((&query.w, &query.entries), squares, |entry| entry.1)
     }
 
     /// leftᵀ W right.
@@ -346,7 +338,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => form.score(left, right),
             FormRef::Psd(form) => form.score(left, right),
             FormRef::Full(form) => form.score(left, right),
-            FormRef::Diagonal(form) => form.score(left, right),
+            FormRef::Diagonal(form) => form.score(left, right).0,
             FormRef::Gaussian(form) => form.score(left, right),
         }
     }

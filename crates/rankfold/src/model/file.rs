@@ -49,6 +49,25 @@ impl<'a> Tensor<'a> {
         }
     }
 
+    /// A matrix made entry by entry.
+    pub fn entries<R: Real>(
+        rows: usize,
+        columns: usize,
+        entry: impl Fn(u32, u32) -> R + 'a,
+    ) -> Self {
+        Tensor {
+            dtype: dtype::<R>(),
+            shape: vec![rows, columns],
+            bytes: Box::new(move || {
+                let mut out = Vec::with_capacity(rows * columns * size_of::<R>());
+                for i in 0..rows as u32 {
+                    (0..columns as u32).for_each(|j| entry(i, j).put(&mut out));
+                }
+                out
+            }),
+        }
+    }
+
     /// Rows of so many columns that nobody else holds.
     pub fn owned<R: Real>(columns: usize, values: Vec<R>) -> Self {
         Tensor {

@@ -34,25 +34,25 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
             out.full("matrix", form);
             out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
         }
-        FormRef::Diagonal(form) => match form.dense() {
-            Some((mean, variance)) => {
-                out.full("mean", mean);
-                out.full("variance", variance);
-                out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
-            }
-            None => {
-                let (rows, columns) = form.shape();
+        FormRef::Diagonal(form) => {
+            let (rows, columns) = form.shape();
+            if form.is_sparse() {
                 let touched = form.touched();
                 let places = touched.iter().map(|e| e.0).collect();
-                let column =
-                    |pick: fn(&(u64, R, R)) -> R| -> Vec<R> { touched.iter().map(pick).collect() };
+                let column = |pick: fn(&(u64, R, R)) -> R| touched.iter().map(pick).collect();
                 out.add("shape", Tensor::u64s(vec![rows as u64, columns as u64]));
                 out.add("places", Tensor::u64s(places));
                 out.add("mean", Tensor::owned(1, column(|e| e.1)));
                 out.add("variance", Tensor::owned(1, column(|e| e.2)));
-                out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+            } else {
+                let entries = |pick: fn((R, R)) -> R| {
+                    Tensor::entries(rows, columns, move |i, j| pick(form.entry(i, j)))
+                };
+                out.add("mean", entries(|e| e.0));
+                out.add("variance", entries(|e| e.1));
             }
-        },
+            out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+        }
         FormRef::Gaussian(form) => {
             let (matrices, waiting) = form.parts();
             for (name, matrix) in MATRICES.into_iter().zip(matrices) {
@@ -155,6 +155,10 @@ pub(crate) fn read<R: Real>(
     };
     let upkeep = || upkeep.ok_or_else(|| file.error("the counters of the form are missing"));
     let diagonal = || Ok::<_, crate::Error>(file.f64s(&format!("{prefix}diagonal"), 1)?[0]);
+    let positive = |variances: &[R]| match variances.iter().all(|v| v.to_f64() >= 0.0) {
+        true => Ok(()),
+        false => Err(file.error("the tensor `variance` holds a value below 0")),
+    };
     let cores = || Ok::<_, crate::Error>((square("core")?, square("core_inverse")?));
     match name {
         "factored" => {
@@ -197,6 +201,7 @@ pub(crate) fn read<R: Real>(
             if !sound {
                 return Err(file.error("the touched entries are damaged"));
             }
+            positive(&variances)?;
             let touched = places.into_iter().zip(means.into_iter().zip(variances));
             Ok(Form::Diagonal(Diagonal::from_touched(
                 (rows as usize, columns as usize),
@@ -206,14 +211,17 @@ pub(crate) fn read<R: Real>(
         }
         "diagonal-gaussian" => {
             let matrix = |name: &str| file.matrix::<R>(&format!("{prefix}{name}"));
-            let (columns, entries) = matrix("mean")?;
-            let mean = Full::from_parts(columns, entries, diagonal()?);
-            let (columns, entries) = matrix("variance")?;
-            let variance = Full::from_entries(columns, entries, 1.0);
-            if mean.shape() != variance.shape() {
+            let ((columns, means), (others, variances)) = (matrix("mean")?, matrix("variance")?);
+            if columns != others || means.len() != variances.len() {
                 return Err(file.error("the tensors `mean` and `variance` differ in shape"));
             }
-            Ok(Form::Diagonal(Diagonal::from_dense(mean, variance)))
+            positive(&variances)?;
+            let entries = means.into_iter().zip(variances).collect();
+            Ok(Form::Diagonal(Diagonal::from_all(
+                columns,
+                diagonal()?,
+                entries,
+            )))
         }
         "factored-gaussian" => {
             let matrix = |name: &str| file.matrix::<R>(&format!("{prefix}{name}"));

@@ -92,20 +92,16 @@ impl<R: Real> AromaDiagonal<R> {
 
 impl<R: Real> Learner<R> for AromaDiagonal<R> {
     fn score(&mut self, example: RankOne<'_, R>) -> f64 {
-        self.form.score(example.left, example.right)
+        self.form.score(example.left, example.right).0
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        let score = self.score(example);
+        let (left, right) = (example.left, example.right);
+        let (score, variance) = self.form.score(left, right);
         let at = loss.at(score, target);
         let options = self.options;
-        let (left, right) = (example.left, example.right);
         moved(score, at, |slope| {
-            if !options.learns(score, slope) {
-                return Outcome::Idle;
-            }
-            let variance = self.form.variance(left, right);
-            if variance == 0.0 {
+            if variance == 0.0 || !options.learns(score, slope) {
                 return Outcome::Idle;
             }
             let r = step.size;
@@ -117,13 +113,15 @@ impl<R: Real> Learner<R> for AromaDiagonal<R> {
             if !self.form.has_room(left.indices.len() * right.indices.len()) {
                 return Outcome::Refused;
             }
-            self.form.for_each_pair(left, right, |g, mean, variance| {
+            let share = 1.0 / d;
+            self.form.for_each_pair(left, right, |g, (mean, variance)| {
                 let s = variance.to_f64();
-                *mean = R::from_f64(mean.to_f64() + c * s * g);
+                let moved = s * g;
+                *mean = R::from_f64(mean.to_f64() + c * moved);
                 let after = match options.inverse_diagonal {
-                    true => s / (1.0 + s * g * g / r),
-                    // The share taken is at most σg²/(σg² + r), so this stays positive.
-                    false => s - s * g * (s * g) / d,
+                    true => s / (1.0 + moved * g / r),
+                    // Σg² is a part of D, so only rounding could go below zero.
+                    false => (s - moved * moved * share).max(0.0),
                 };
                 *variance = R::from_f64(after);
             });
@@ -132,7 +130,8 @@ impl<R: Real> Learner<R> for AromaDiagonal<R> {
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {
-        self.form.grow(left, right)
+        self.form.grow(left, right);
+        Ok(())
     }
 }
 

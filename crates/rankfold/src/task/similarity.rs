@@ -85,6 +85,12 @@ pub enum Select {
     Uncertain(usize),
 }
 
+impl Select {
+    /// Candidates of an uncertain triplet, unless others are asked for. More of
+    /// them gain little and cost much.
+    pub const CANDIDATES: usize = 5;
+}
+
 /// Learns a similarity: options with their defaults, then [`Similarity::fit`]
 /// for a whole data set, or [`Similarity::session`] to drive the training.
 ///

@@ -3,11 +3,14 @@
 
 use crate::golden::{self, Golden};
 use crate::oracle::*;
-use rankfold::form::{Diagonal, Gaussian};
+use rankfold::data::Features;
+use rankfold::eval::Scorer;
+use rankfold::form::{Diagonal, Form, Gaussian};
 use rankfold::online::{
-    AromaDiagonal, AromaFactored, AromaOptions, Learner, Outcome, RankOne, Step, UpdateOn,
+    AromaDiagonal, AromaFactored, AromaOptions, Learner, Outcome, RankOne, Rule, Step, UpdateOn,
 };
-use rankfold::{Loss, SparseVec};
+use rankfold::sample::Triplet;
+use rankfold::{Loss, Model, Real, Rows, SparseVec};
 
 fn learn(
     learner: &mut impl Learner<f64>,
@@ -381,6 +384,209 @@ fn sparse_entries_are_dense_entries() {
             for j in 0..35 {
                 assert_eq!(full.form().entry(i, j), part.form().entry(i, j));
             }
+        }
+    }
+}
+
+fn random_rows<R: Real>(count: usize, columns: usize, seed: u64) -> Rows<R> {
+    let mut random = Random::new(seed);
+    let mut rows = Rows::new();
+    for _ in 0..count {
+        let row = draw(&mut random, columns, 4);
+        let entries = row.as_row().iter().map(|(j, v)| (j, R::from_f64(v)));
+        rows.push(SparseVec::from_entries(entries.collect()).as_row());
+    }
+    rows.widen(columns);
+    rows
+}
+
+fn triplet(i: usize, count: usize) -> Triplet {
+    let row = |step: usize| (i * step + step) as u32 % count as u32;
+    Triplet {
+        query: row(1),
+        positive: row(7),
+        negative: row(11),
+    }
+}
+
+/// A model of AROMA that learned from triplets of rows.
+fn model<R: Real>(rule: Rule, form: Form<R>, rows: &Rows<R>, triplets: usize) -> Model {
+    let mut model = Model::new(rule.name(), form, Features::Numbered);
+    model.card.step_size = 0.5;
+    let mut learner = model.into_learner::<R>().unwrap();
+    for i in 0..triplets {
+        let of = |row: u32| rows.row(row as usize);
+        let named = triplet(i, rows.len());
+        let rows = Triplet {
+            query: of(named.query),
+            positive: of(named.positive),
+            negative: of(named.negative),
+        };
+        learner.learn(&rows).unwrap();
+    }
+    learner.into_model()
+}
+
+fn bytes(model: &Model) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m");
+    model.save(&path).unwrap();
+    let loaded = Model::load(&path).unwrap();
+    assert_eq!(&loaded, model);
+    std::fs::read(path).unwrap()
+}
+
+fn forms<R: Real>(n: usize) -> [(Rule, Form<R>); 3] {
+    [
+        (
+            Rule::AromaFactored,
+            Form::Gaussian(Gaussian::new(n, n, 0.0).unwrap()),
+        ),
+        (
+            Rule::AromaDiagonal,
+            Form::Diagonal(Diagonal::new(n, n, 1.0)),
+        ),
+        (
+            Rule::AromaDiagonal,
+            Form::Diagonal(Diagonal::sparse(n, n, 1.0)),
+        ),
+    ]
+}
+
+/// Files hold all of a distribution: a loaded model goes on with the same bytes,
+/// in both precisions, also in the middle of a block.
+fn a_loaded_distribution_goes_on<R: Real>() {
+    let rows = random_rows::<R>(40, 15, 4);
+    for (rule, form) in forms::<R>(15) {
+        let half = model(rule, form, &rows, 100);
+        bytes(&half);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m");
+        half.save(&path).unwrap();
+        let go_on = |model: Model| {
+            let mut learner = model.into_learner::<R>().unwrap();
+            for i in 100..300 {
+                let of = |row: u32| rows.row(row as usize);
+                let named = triplet(i, rows.len());
+                let rows = Triplet {
+                    query: of(named.query),
+                    positive: of(named.positive),
+                    negative: of(named.negative),
+                };
+                learner.learn(&rows).unwrap();
+            }
+            bytes(&learner.into_model())
+        };
+        assert!(go_on(Model::load(&path).unwrap()) == go_on(half));
+    }
+}
+
+#[test]
+fn a_loaded_distribution_goes_on_like_the_saved_one() {
+    a_loaded_distribution_goes_on::<f32>();
+    a_loaded_distribution_goes_on::<f64>();
+}
+
+/// Standard deviations are those of the whole covariance of vec(W), lists by upper
+/// bounds are those of the pairs, and the factor multiplies variances.
+#[test]
+fn confidence_is_that_of_the_covariance() {
+    let (count, n) = (30, 12);
+    let rows = random_rows::<f64>(count, n, 8);
+    for (rule, form) in forms::<f64>(n) {
+        let mut model = model(rule, form, &rows, 150);
+        let covariance = |a: usize, b: usize| {
+            let ((i, j), (k, l)) = ((a / n, a % n), (b / n, b % n));
+            match model.form.as_precision::<f64>().unwrap() {
+                Form::Gaussian(form) => {
+                    let [_, lambda, omega] = form.to_dense();
+                    lambda[i][k] * omega[j][l]
+                }
+                Form::Diagonal(form) if a == b => form.entry(i as u32, j as u32).1,
+                _ => 0.0,
+            }
+        };
+        let sigma = M::from_fn(n * n, n * n, covariance);
+        let prepared = model.prepare(rows.clone(), &Features::Numbered).unwrap();
+        let confidence = model.confidence(&prepared, None).unwrap();
+        let projection = model.project(&prepared, None).unwrap();
+        let deviation = |q: &M, p: &M| {
+            let x = M::from_fn(n * n, 1, |at, _| q[(at / n, 0)] * p[(at % n, 0)]);
+            (x.transpose() * &sigma * &x)[(0, 0)].sqrt()
+        };
+        let of = |i: usize| {
+            let mut out = M::zeros(n, 1);
+            let row = rows.row(i);
+            row.iter().for_each(|(j, v)| out[(j as usize, 0)] = v);
+            out
+        };
+        let mut listed = vec![0.0; 3 * count];
+        confidence.upper(1.5).scores(&mut listed, 4, 3);
+        for i in 4..7 {
+            for j in 0..count {
+                let found = confidence.pair(i, j);
+                assert_eq!(found.mean, projection.score(i, j));
+                assert!((found.sd - deviation(&of(i), &of(j))).abs() < 1e-10);
+                let upper = listed[(i - 4) * count + j];
+                assert!((upper - (found.mean + 1.5 * found.sd)).abs() < 1e-10);
+                let both = confidence.triplet(i, j, 3);
+                let difference = of(j) - of(3);
+                assert!((both.sd - deviation(&of(i), &difference)).abs() < 1e-10);
+                let margin = projection.score(i, j) - projection.score(i, 3);
+                assert!((both.mean - margin).abs() < 1e-10);
+            }
+        }
+        let before = confidence.pair(4, 5).sd;
+        model.card.variance_scale = Some(4.0);
+        let confidence = model.confidence(&prepared, None).unwrap();
+        assert!((confidence.pair(4, 5).sd - 2.0 * before).abs() < 1e-12);
+    }
+}
+
+/// Room for features to come changes nothing, and features may come one by one.
+#[test]
+fn a_table_grows_entry_by_entry() {
+    let mut grown = Diagonal::<f32>::new(1, 1, 1.0);
+    for i in 2..60 {
+        grown.grow(i, i);
+    }
+    assert_eq!(grown, Diagonal::new(59, 59, 1.0));
+    assert_eq!(grown.entry(58, 58), (1.0, 1.0));
+    assert_eq!(grown.entry(58, 57), (0.0, 1.0));
+    // What does not fit gives way to touched entries.
+    grown.grow(1 << 31, 1 << 31);
+    assert!(grown.is_sparse());
+    assert_eq!(grown.entry(1 << 30, 1 << 30), (1.0, 1.0));
+}
+
+#[test]
+fn damaged_distributions_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m");
+    let rows = random_rows::<f32>(40, 15, 4);
+    for (rule, form) in forms::<f32>(15) {
+        model(rule, form, &rows, 100).save(&path).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        let header = String::from_utf8_lossy(&good[8..]).into_owned();
+        // A negative variance where there are variances.
+        if let Some(at) = header.find("\"variance\":") {
+            let text = &header[at..at + 200];
+            let from = text.find("data_offsets\":[").unwrap() + 15;
+            let start: usize = text[from..].split(',').next().unwrap().parse().unwrap();
+            let length = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
+            let mut bad = good.clone();
+            bad[8 + length + start..][..4].copy_from_slice(&(-1.0_f32).to_le_bytes());
+            std::fs::write(&path, bad).unwrap();
+            let error = Model::load(&path).unwrap_err().to_string();
+            assert!(
+                error.ends_with("the tensor `variance` holds a value below 0"),
+                "{error}"
+            );
+        }
+        // Every prefix is refused, none panics.
+        for end in (0..good.len()).step_by(97) {
+            std::fs::write(&path, &good[..end]).unwrap();
+            assert!(Model::load(&path).is_err());
         }
     }
 }
