@@ -124,7 +124,7 @@ pub trait Learner<R: Real>: Send {
     fn score(&mut self, example: RankOne<'_, R>) -> f64;
 
     /// Scores an example and takes one step on its loss. Allocates nothing,
-    /// except when the form chooses a new gauge. The form must have a row for
+    /// except when the form chooses a new gauge or adds a block of what waits. The form must have a row for
     /// every feature of the example (see [`Learner::grow`]).
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned;
 

@@ -2,11 +2,11 @@
 
 use crate::oracle::Random;
 use rankfold::data::{Lines, TripletStream, read_labelled};
-use rankfold::form::{Factored, Full, Psd, Tall};
+use rankfold::form::{Diagonal, Factored, Full, Psd, Tall};
 use rankfold::model::Steps;
 use rankfold::online::{
-    Gradient, GradientPsd, Learner, Loreta, LoretaPsd, Oasis, PassiveAggressive, RankOne, Step,
-    Turn,
+    AromaDiagonal, AromaOptions, Gradient, GradientPsd, Learner, Loreta, LoretaPsd, Oasis,
+    PassiveAggressive, RankOne, Step, Turn,
 };
 use rankfold::{Loss, Similarity, SparseVec};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -91,6 +91,11 @@ fn a_step_allocates_nothing() {
         n,
     );
     check(&mut Oasis::new(Full::diagonal(n, n, 1.0).unwrap()), n);
+    let diagonal = Diagonal::new(n, n, 1.0);
+    check(
+        &mut AromaDiagonal::new(diagonal, AromaOptions::default()),
+        n,
+    );
 }
 
 /// A line of a stream allocates nothing once the buffers have their size, and

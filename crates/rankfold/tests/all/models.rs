@@ -4,8 +4,9 @@
 use rankfold::data::{Features, read_labelled};
 use rankfold::model::Precise;
 use rankfold::online::Rule;
+use rankfold::sample::Triplet;
 use rankfold::task::{Checkpoint, Evaluate, Event, Init, Negatives, Session};
-use rankfold::{Model, Real, Similarity};
+use rankfold::{Model, Real, Similarity, SparseVec};
 use std::path::{Path, PathBuf};
 
 fn kept(name: &str) -> PathBuf {
@@ -48,6 +49,27 @@ fn models_of_format_1_load() {
         ["width", "height", "weight"]
     );
     assert!(map_of(&model, "kept.csv") > 0.99);
+}
+
+#[test]
+fn distributions_of_format_1_load() {
+    let model = Model::load(kept("aroma-factored-f32.safetensors")).unwrap();
+    assert!(model.has_confidence() && model.card.variance_scale.is_some());
+    assert_eq!(model.card.step_size, 1.0);
+    assert!(map_of(&model, "kept.svm") > 0.9);
+    let mut learner = model.into_learner::<f32>().unwrap();
+    let row = SparseVec::from_entries(vec![(0, 1.0), (30, 1.0)]);
+    let triplet = Triplet {
+        query: row.as_row(),
+        positive: row.as_row(),
+        negative: row.as_row(),
+    };
+    learner.learn(&triplet).unwrap();
+    assert_eq!(learner.columns(), 31);
+
+    let model = Model::load(kept("aroma-diagonal-f64.safetensors")).unwrap();
+    assert!(model.has_confidence() && model.card.variance_scale.is_none());
+    assert!(map_of(&model, "kept.csv") > 0.9);
 }
 
 #[test]
@@ -131,15 +153,21 @@ fn resumed_runs_give_the_same_bytes() {
 /// model, and never panics.
 #[test]
 fn damaged_bytes_never_panic() {
-    let whole = std::fs::read(kept("factored-f64.safetensors")).unwrap();
+    for name in ["factored-f64", "aroma-diagonal-f64", "aroma-factored-f32"] {
+        damage(&std::fs::read(kept(&format!("{name}.safetensors"))).unwrap());
+    }
+}
+
+fn damage(whole: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("damaged");
-    for at in 0..whole.len() {
-        let mut damaged = whole.clone();
+    // Thousands of places of the larger files, all of the smaller ones.
+    for at in (0..whole.len()).step_by(1 + whole.len() / 3_000) {
+        let mut damaged = whole.to_vec();
         damaged[at] ^= 0x55;
         std::fs::write(&path, &damaged).unwrap();
         let _ = Model::load(&path);
-        if at % 40 == 0 {
+        if at % 41 == 0 {
             std::fs::write(&path, &whole[..at]).unwrap();
             assert!(Model::load(&path).is_err(), "cut at {at}");
         }
