@@ -7,8 +7,10 @@
 //! step is still exactly the dense one.
 
 mod blend;
+mod columns;
 mod factored;
 mod full;
+mod groups;
 mod newcomer;
 mod product;
 mod psd;
@@ -21,6 +23,7 @@ pub(crate) use blend::blend;
 pub use factored::Factored;
 pub(crate) use factored::Frame;
 pub use full::Full;
+pub(crate) use groups::Groups;
 pub(crate) use newcomer::Newcomer;
 pub use psd::Psd;
 pub use tall::Tall;

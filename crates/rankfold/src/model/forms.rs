@@ -2,7 +2,7 @@
 //! so that a loaded form goes on exactly like the one that was saved.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use crate::form::{Factored, Form, FormRef, Frame, Full, Psd, Tall, Upkeep};
+use crate::form::{Factored, Form, FormRef, Frame, Full, Groups, Psd, Tall, Upkeep};
 use crate::linalg::Square;
 use crate::{Real, Result};
 
@@ -32,6 +32,10 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
             let (rows, columns) = form.shape();
             out.add("matrix", Tensor::rows(rows, columns, |i| form.row(i)));
             out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+            if let Some(groups) = &form.groups {
+                out.add("groups", Tensor::f64s(groups.numbers().into()));
+                out.add("groups.squares", Tensor::f64s(groups.squares.clone()));
+            }
         }
     }
     out.tensors
@@ -127,7 +131,14 @@ pub(crate) fn read<R: Real>(
         "full" => {
             let (columns, entries) = file.matrix::<R>(&format!("{prefix}matrix"))?;
             let diagonal = file.f64s(&format!("{prefix}diagonal"), 1)?[0];
-            Ok(Form::Full(Full::from_parts(columns, entries, diagonal)))
+            let mut form = Full::from_parts(columns, entries, diagonal);
+            if has("groups") {
+                let numbers = file.f64s(&format!("{prefix}groups"), 2)?;
+                let squares = file.f64s(&format!("{prefix}groups.squares"), form.shape().0)?;
+                let groups = Groups::from_parts(&numbers, squares);
+                form.groups = Some(groups.ok_or_else(|| file.error("impossible groups of rows"))?);
+            }
+            Ok(Form::Full(form))
         }
         other => Err(file.error(format!("unknown form `{other}`"))),
     }

@@ -4,14 +4,17 @@
 pub(crate) mod file;
 pub(crate) mod forms;
 mod preprocess;
+mod prior;
 mod projection;
 
 pub use preprocess::{Preprocess, Steps};
+pub use prior::Prior;
 pub use projection::{Embedding, Projection};
 
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
+use crate::task::RankingRule;
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
 use serde::{Deserialize, Serialize};
@@ -141,6 +144,9 @@ pub struct Card {
     /// The squared distances that it aims at, when it learns distances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Distances>,
+    /// What is learned from a row, when it ranks labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<RankingRule>,
     /// How it started.
     pub init: String,
     /// What training did.
@@ -240,6 +246,8 @@ pub struct Model {
     pub preprocess: Preprocess,
     /// What it knows of the right side, where objects are other things than rows.
     pub objects: Option<Objects>,
+    /// What it knows of labels before it sees a row, where it ranks labels.
+    pub prior: Option<Prior>,
 }
 
 /// The right side of a model that scores rows with other things.
@@ -276,6 +284,7 @@ impl Model {
                 step_limit: None,
                 decay: None,
                 distances: None,
+                ranking: None,
                 init: "given".into(),
                 counters: Counters::default(),
                 history: Vec::new(),
@@ -284,6 +293,7 @@ impl Model {
             features,
             objects: None,
             preprocess: Preprocess::default(),
+            prior: None,
         }
     }
 
@@ -399,7 +409,8 @@ impl Model {
         with_form!(&self.form, form => {
             let left = (&self.features, &self.preprocess);
             let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
-            save_parts(path.as_ref(), &self.card, form.view(), left, right, Vec::new())
+            let more = self.prior.as_ref().map(Prior::tensors).unwrap_or_default();
+            save_parts(path.as_ref(), &self.card, form.view(), left, right, more)
         })
     }
 
@@ -451,12 +462,20 @@ impl Model {
                 })
             }
         };
+        let prior = match (&header.card.ranking, &objects) {
+            (None, _) => None,
+            (Some(_), Some(Objects { features, .. })) if features.kind() == "named" => {
+                Some(Prior::read(file, right)?)
+            }
+            (Some(_), _) => return Err(file.error("the names of the labels are missing")),
+        };
         Ok(Model {
             card: header.card,
             form,
             features,
             preprocess,
             objects,
+            prior,
         })
     }
 }

@@ -1,8 +1,8 @@
 //! The closed set of learners, each on the form it needs.
 
 use super::{
-    Gradient, GradientPsd, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification,
-    Oasis, PassiveAggressive, RankOne, Step, Turn,
+    Gradient, GradientPsd, GroupPerceptron, Learned, Learner, Lego, Loreta, LoretaPsd,
+    ManifoldIdentification, Oasis, PassiveAggressive, Perceptron, RankOne, Step, Turn,
 };
 use crate::form::{Form, FormRef, Newcomer};
 use crate::{Error, Loss, Real, Result};
@@ -29,6 +29,10 @@ pub enum Rule {
     GradientPsd,
     /// LogDet steps on a full symmetric matrix.
     Lego,
+    /// Gradient steps on a full matrix.
+    Perceptron,
+    /// Mirror descent on a full matrix whose rows are groups.
+    GroupPerceptron,
 }
 
 /// How a rule stores W.
@@ -44,7 +48,7 @@ pub enum Shape {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Rule; 8] = [
+    pub const ALL: [Rule; 10] = [
         Rule::LoretaPsd,
         Rule::Loreta,
         Rule::ManifoldIdentification,
@@ -53,6 +57,8 @@ impl Rule {
         Rule::Gradient,
         Rule::GradientPsd,
         Rule::Lego,
+        Rule::Perceptron,
+        Rule::GroupPerceptron,
     ];
 
     /// Its name on the command line and in model files.
@@ -66,6 +72,8 @@ impl Rule {
             Rule::Gradient => "gradient",
             Rule::GradientPsd => "gradient-psd",
             Rule::Lego => "lego",
+            Rule::Perceptron => "perceptron",
+            Rule::GroupPerceptron => "group-perceptron",
         }
     }
 
@@ -82,7 +90,7 @@ impl Rule {
             | Rule::ManifoldIdentification
             | Rule::PassiveAggressive
             | Rule::Gradient => Shape::Factored,
-            Rule::Oasis | Rule::Lego => Shape::Full,
+            Rule::Oasis | Rule::Lego | Rule::Perceptron | Rule::GroupPerceptron => Shape::Full,
         }
     }
 
@@ -114,6 +122,8 @@ pub enum AnyLearner<R> {
     Gradient(Gradient<R>),
     GradientPsd(GradientPsd<R>),
     Lego(Lego<R>),
+    Perceptron(Perceptron<R>),
+    GroupPerceptron(GroupPerceptron<R>),
 }
 
 /// Calls the same expression on whichever learner it is.
@@ -128,6 +138,8 @@ macro_rules! each {
             AnyLearner::Gradient($learner) => $body,
             AnyLearner::GradientPsd($learner) => $body,
             AnyLearner::Lego($learner) => $body,
+            AnyLearner::Perceptron($learner) => $body,
+            AnyLearner::GroupPerceptron($learner) => $body,
         }
     };
 }
@@ -152,6 +164,10 @@ impl<R: Real> AnyLearner<R> {
             }
             (Rule::Oasis, Form::Full(form)) => Self::Oasis(Oasis::new(form)),
             (Rule::Lego, Form::Full(form)) => Self::Lego(Lego::new(form)),
+            (Rule::Perceptron, Form::Full(form)) => Self::Perceptron(Perceptron::new(form)),
+            (Rule::GroupPerceptron, Form::Full(form)) => {
+                Self::GroupPerceptron(GroupPerceptron::new(form, None))
+            }
             (rule, form) => {
                 return Err(Error::input(format!(
                     "`{}` does not learn a matrix of the form `{}`",
@@ -173,6 +189,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::Gradient(learner) => FormRef::Factored(learner.form()),
             AnyLearner::Oasis(learner) => FormRef::Full(learner.form()),
             AnyLearner::Lego(learner) => FormRef::Full(learner.form()),
+            AnyLearner::Perceptron(learner) => FormRef::Full(learner.form()),
+            AnyLearner::GroupPerceptron(learner) => FormRef::Full(learner.form()),
         }
     }
 
@@ -187,6 +205,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::Gradient(learner) => Form::Factored(learner.into_form()),
             AnyLearner::Oasis(learner) => Form::Full(learner.into_form()),
             AnyLearner::Lego(learner) => Form::Full(learner.into_form()),
+            AnyLearner::Perceptron(learner) => Form::Full(learner.into_form()),
+            AnyLearner::GroupPerceptron(learner) => Form::Full(learner.into_form()),
         }
     }
 }
@@ -202,7 +222,10 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::ManifoldIdentification(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::PassiveAggressive(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::Gradient(learner) => learner.form_mut().seed(newcomer),
-            AnyLearner::Oasis(_) | AnyLearner::Lego(_) => false,
+            AnyLearner::Oasis(_)
+            | AnyLearner::Lego(_)
+            | AnyLearner::Perceptron(_)
+            | AnyLearner::GroupPerceptron(_) => false,
         }
     }
 }

@@ -3,20 +3,26 @@
 
 mod average;
 mod checkpoint;
+mod course;
 mod evaluation;
 mod informative;
 mod inputs;
 mod online;
+mod ranking;
 mod session;
 mod similarity;
 mod step_size;
 mod stepper;
 mod triplet;
 
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, TaskOptions};
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use online::Online;
+pub use ranking::{
+    LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
+    Subgradient, Violation, WARP_TRIALS, multilabel_hinge, warp,
+};
 pub use session::{CurvePoint, Event, Session, Stopped};
 pub use similarity::{Init, Negatives, Similarity, evaluate};
 pub use triplet::{Sides, TripletRows};

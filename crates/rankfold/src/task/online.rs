@@ -12,7 +12,7 @@ use super::stepper::decayed;
 use super::triplet::{Examples, Sides, TripletRows};
 use crate::data::{Features, StreamRow};
 use crate::form::{Newcomer, Side};
-use crate::model::{Card, Counters, Model, Objects, Precise, Preprocess, save_parts};
+use crate::model::{Card, Counters, Model, Objects, Precise, Preprocess, Prior, save_parts};
 use crate::online::{AnyLearner, Learned, Learner, RankOne, Rule, Step};
 use crate::random::normal_at;
 use crate::sample::Triplet;
@@ -53,6 +53,8 @@ pub struct Online<R: Real> {
     rows: Known,
     /// What the right side knows, where objects are other things.
     objects: Option<Known>,
+    /// What is known of labels, where these are ranked.
+    prior: Option<Prior>,
     examples: Examples<R>,
     scratch: Scratch<R>,
 }
@@ -130,6 +132,7 @@ impl Model {
                 } = objects;
                 Known::new(features, preprocess, right, counters.new_object_features)
             }),
+            prior: self.prior,
             card: self.card,
             scratch: Scratch::default(),
         })
@@ -502,6 +505,7 @@ impl<R: Real> Online<R> {
                 features: objects.features,
                 preprocess: objects.preprocess,
             }),
+            prior: self.prior,
         }
     }
 }

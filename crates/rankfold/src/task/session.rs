@@ -140,8 +140,9 @@ impl<'a, R: Real> Session<'a, R> {
             state,
             best,
             average,
+            ..
         } = checkpoint;
-        if !inputs.triplets.seek(state.position) {
+        if !state.position.is_some_and(|at| inputs.triplets.seek(at)) {
             return Err(Error::input(
                 "the checkpoint was made with another source of triplets",
             ));
@@ -505,6 +506,7 @@ impl<'a, R: Real> Session<'a, R> {
             step_limit: self.options.step_limit,
             decay: self.options.decay,
             distances: self.stepper.examples.distances(),
+            ranking: None,
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),
@@ -518,7 +520,7 @@ impl<'a, R: Real> Session<'a, R> {
             options: self.options.clone(),
             fingerprint: self.inputs.fingerprint,
             objects: self.inputs.objects_fingerprint,
-            position: self.inputs.triplets.position(),
+            position: Some(self.inputs.triplets.position()),
             window: self.window,
             measured: self.measured,
             without_gain: self.without_gain,
@@ -534,7 +536,8 @@ impl<'a, R: Real> Session<'a, R> {
                 upkeep: forms::upkeep(average.form.view()),
             }),
         };
-        let (best, average) = (self.best.as_ref(), self.average.as_ref());
+        let best = self.best.as_ref().map(|best| &best.form);
+        let average = self.average.as_ref().map(|average| &average.form);
         let more = checkpoint::tensors(&state, best, average)?;
         fn parts<'t, R: Real>(things: &'t Things<'_, R>) -> (&'t Features, &'t Preprocess) {
             (things.features, &things.preprocess)
@@ -576,6 +579,7 @@ impl<'a, R: Real> Session<'a, R> {
                 features: objects.features.clone(),
                 preprocess: objects.preprocess,
             }),
+            prior: None,
         })
     }
 }
