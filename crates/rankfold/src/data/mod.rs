@@ -6,6 +6,7 @@ mod features;
 mod fields;
 mod format;
 mod jsonl;
+mod label_stream;
 mod labels;
 mod lookup;
 mod mtx;
@@ -27,6 +28,7 @@ use std::path::Path;
 
 pub use features::Features;
 pub use jsonl::read_jsonl;
+pub use label_stream::{LabelName, LabelStream};
 pub use labels::{read_label_names, read_labels};
 pub use lookup::RowLookup;
 pub use mtx::read_mtx;

@@ -56,6 +56,12 @@ impl Pairs {
         let fields = ["left", "right"];
         Relations { lines, fields }
     }
+
+    /// Opens a file of rows and labels.
+    pub fn of_labels(path: impl AsRef<Path>) -> Result<Self> {
+        let fields = ["row", "label"];
+        Lines::open(path).map(|lines| Relations { lines, fields })
+    }
 }
 
 impl<const N: usize> Relations<N> {

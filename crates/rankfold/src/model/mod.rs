@@ -454,7 +454,12 @@ impl Model {
                 return Err(file.error("a symmetric matrix has no objects of other features"));
             }
             Some(kind) => {
-                let read = read_side(file, Side::Right, kind, header.preprocess, right)?;
+                // Labels are taken as they are.
+                let steps = match header.card.ranking {
+                    Some(_) => Steps::default(),
+                    None => header.preprocess,
+                };
+                let read = read_side(file, Side::Right, kind, steps, right)?;
                 let (features, preprocess) = read;
                 Some(Objects {
                     features,

@@ -77,9 +77,4 @@ impl Prior {
             numbered,
         })
     }
-
-    /// Whether all numbers are finite.
-    pub(crate) fn is_finite(&self) -> bool {
-        self.bias.iter().all(|b| b.is_finite())
-    }
 }

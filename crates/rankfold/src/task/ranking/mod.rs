@@ -14,8 +14,8 @@ mod start;
 mod violation;
 
 pub use evaluation::{LabelEvaluation, LabelScores};
+pub(super) use online::LabelLearner;
 pub use session::RankingSession;
-pub(crate) use violation::Violations;
 pub use violation::{
     RankingRule, Sampler, Subgradient, Violation, WARP_TRIALS, multilabel_hinge, warp,
 };
@@ -96,11 +96,11 @@ const EPOCHS: u64 = 10;
 
 impl Ranking {
     /// Steps of biases as a share of those of W, unless another is asked for.
-    pub const BIAS: f64 = 0.1;
+    pub const BIAS: f64 = 0.01;
 
     /// Weight of the popularity of labels at the start, unless another is asked
     /// for.
-    pub const POPULARITY: f64 = 0.5;
+    pub const POPULARITY: f64 = 0.2;
 
     /// The learners that rank labels.
     pub const RULES: [Rule; 4] = [
