@@ -223,7 +223,7 @@ mod tests {
             ),
             (
                 "{\"row\":{},\"row\":{},\"labels\":[]}",
-                "column 16: `row` stands twice".into(),
+                "column 15: `row` stands twice".into(),
             ),
             (
                 "{\"row\":{},\"labels\":[1",

@@ -42,6 +42,10 @@ const JUDGING_ROWS: usize = 1_000;
 /// long steps gain at first they lose later.
 const ABOUT: f64 = 0.02;
 
+/// Steps between two looks for the average, at least, as a multiple of the rank: a
+/// look has work of k³.
+const LOOK: usize = 40;
+
 /// The generator of one step.
 pub(super) fn draws(seed: u64, step: u64) -> Random {
     Random::new(seed, DRAWS.wrapping_add(step))
@@ -329,7 +333,8 @@ impl<'a, R: Real> RankingSession<'a, R> {
         self.course.count(&learned);
         if self.options.average {
             let (features, labels) = self.inputs.shape();
-            let interval = average::interval(features.max(labels), 1);
+            let rows = features.max(labels).max(LOOK * self.options.rank);
+            let interval = average::interval(rows, 1);
             if self.course.counters.steps.is_multiple_of(interval) {
                 self.look();
             }

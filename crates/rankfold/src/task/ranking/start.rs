@@ -171,3 +171,78 @@ fn mutual_information(n: f64, a: f64, b: f64, both: f64) -> f64 {
         + term(b - both, n - a, b)
         + term(n - a - b + both, n - a, n - b)
 }
+
+/// The reader of the reference cases.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../tests/all/golden.rs"]
+mod golden;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_multilabel_start_from_zero() {
+        let case = golden::Golden::read("multilabel");
+        let rows = case.matrix("/inputs/x");
+        let rows: Vec<_> = rows.iter().map(|x| SparseVec::from_dense(x)).collect();
+        let positives: Vec<Vec<u32>> = case
+            .matrix("/inputs/positives")
+            .iter()
+            .map(|labels| {
+                let mut labels: Vec<u32> = labels.iter().map(|&y| y as u32).collect();
+                labels.sort_unstable();
+                labels
+            })
+            .collect();
+        let examples = rows.iter().zip(&positives);
+        let examples = examples.map(|(x, y)| (x.as_row(), &y[..]));
+        let want = case.matrix("/outputs/W_zero_init");
+        let (labels, features) = (want.len(), want[0].len());
+        let k = case.number("/params/k") as usize;
+        let start = from_zero::<f64>(
+            examples,
+            (features, labels),
+            k,
+            &vec![0.0; labels],
+            Subgradient::Summed,
+            Some(case.number("/params/eta")),
+        );
+        let Form::Factored(start) = start.unwrap() else {
+            panic!("a start of low rank");
+        };
+        let got = start.to_dense();
+        let got: Vec<f64> = (0..labels)
+            .flat_map(|y| got.iter().map(move |row| row[y]))
+            .collect();
+        case.same("W_zero_init", &got, &want.concat());
+    }
+
+    #[test]
+    fn features_and_labels_that_go_together_are_paired() {
+        // Feature 2 names label 1, feature 0 label 0; feature 1 is everywhere.
+        let dense: [[f64; 4]; 5] = [
+            [1.0, 1.0, 0.0, 0.0],
+            [1.0, 1.0, 0.0, 0.0],
+            [0.0, 1.0, 1.0, 0.0],
+            [0.0, 1.0, 1.0, 0.0],
+            [0.0, 1.0, 0.0, 1.0],
+        ];
+        let rows: Vec<_> = dense.iter().map(|x| SparseVec::from_dense(x)).collect();
+        let rows: Rows<f64> = rows.iter().map(SparseVec::as_row).collect();
+        let labels: [&[u32]; 5] = [&[0], &[0], &[1], &[1], &[2]];
+        let pairs = informative_pairs(&rows, (0..).zip(labels), 4, 4);
+        assert_eq!(pairs, [(0, 0), (2, 1), (3, 2), (1, 3)]);
+        let Form::Factored(form) = paired::<f64>(&pairs, (4, 4)).unwrap() else {
+            panic!("two factors");
+        };
+        assert_eq!(form.to_dense()[2], [0.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn mutual_information_of_known_tables() {
+        assert!((mutual_information(4.0, 2.0, 2.0, 2.0) - 2f64.ln()).abs() < 1e-15);
+        assert!(mutual_information(4.0, 2.0, 2.0, 1.0).abs() < 1e-15);
+    }
+}

@@ -252,11 +252,12 @@ impl<R: Real> Violations<R> {
             }
         };
         if loss <= 0.0 || self.direction.as_row().is_empty() {
-            return Learned {
-                score: 0.0,
-                loss: 0.0,
-                outcome: Outcome::Idle,
+            // Learners that take turns count this example, too.
+            let nothing = RankOne {
+                left: SparseRow::default(),
+                right: SparseRow::default(),
             };
+            return learner.learn(nothing, 0.0, Loss::Margin, step);
         }
         let example = RankOne {
             left: row,
