@@ -297,6 +297,37 @@ impl Model {
         }
     }
 
+    /// A ranking of labels by LORETA from a form whose columns are these labels:
+    /// rows are taken as they are.
+    pub fn ranking<R: Real>(
+        form: crate::form::Factored<R>,
+        features: Features,
+        labels: Ids,
+        prior: Prior,
+        rule: RankingRule,
+        step_size: f64,
+    ) -> Result<Self> {
+        let mut model = Self::new("loreta", Form::Factored(form), features);
+        let columns = model.columns_of(Side::Right);
+        if labels.len() != columns || prior.bias.len() != columns || prior.count.len() != columns {
+            return Err(Error::input(format!(
+                "{} labels and {} biases for {columns} columns",
+                labels.len(),
+                prior.bias.len()
+            )));
+        }
+        model.card.task = "ranking".into();
+        model.card.ranking = Some(rule);
+        model.card.step_size = step_size;
+        model.card.step_limit = Some(crate::online::Step::LIMIT);
+        model.prior = Some(prior);
+        model.objects = Some(Objects {
+            features: Features::Named(labels),
+            preprocess: Preprocess::default(),
+        });
+        Ok(model)
+    }
+
     /// k.
     pub fn rank(&self) -> usize {
         with_form!(&self.form, form => form.view().rank())

@@ -21,7 +21,7 @@ pub use inputs::TrainingData;
 pub use online::Online;
 pub use ranking::{
     LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
-    Subgradient, Violation, WARP_TRIALS, multilabel_hinge, warp,
+    Subgradient, Violation, WARP_TRIALS, draws, multilabel_hinge, warp,
 };
 pub use session::{CurvePoint, Event, Session, Stopped};
 pub use similarity::{Init, Negatives, Similarity, evaluate};

@@ -2,18 +2,20 @@
 //! runs that stop, go on and grow.
 
 use crate::golden::Golden;
-use rankfold::data::{self, LabelName, LabelStream, Labelled, Lines, Names, read_labelled};
+use rankfold::data::{
+    self, Features, LabelName, LabelStream, Labelled, Lines, Names, read_labelled,
+};
 use rankfold::form::{Factored, Full, Side, Tall};
-use rankfold::model::Steps;
+use rankfold::model::{Prior, Steps};
 use rankfold::online::{
     GroupPerceptron, Learner, Loreta, Outcome, Perceptron, RankOne, Rule, Step,
 };
-use rankfold::random::Random;
+use rankfold::random::{Random, normal_at};
 use rankfold::task::{
-    Checkpoint, Event, Init, Order, RankingSession, Sampler, Subgradient, WARP_TRIALS,
-    multilabel_hinge, warp,
+    Checkpoint, Event, Init, Online, Order, RankingRule, RankingSession, Sampler, Subgradient,
+    WARP_TRIALS, draws, multilabel_hinge, warp,
 };
-use rankfold::{Loss, Model, Ranking, SparseVec};
+use rankfold::{Ids, Loss, Model, Ranking, SparseVec};
 
 fn paper(size: f64) -> Step {
     Step {
@@ -233,6 +235,66 @@ fn warp_scores_the_labels_it_draws_and_no_others() {
         if label == 4 { 2.0 } else { 0.5 }
     });
     assert_eq!((well_placed, scored), (None, WARP_TRIALS + 1));
+}
+
+#[test]
+fn a_step_of_warp_scores_as_many_labels_however_many_there_are() {
+    let (features, k) = (300, 4);
+    for violation in [1, 5, 20] {
+        let counts = [1_000, 20_000].map(|labels: usize| {
+            let tall = |rows, side| {
+                let entry = |i: usize, j: usize| 1e-3 * normal_at(1, side, i as u64, j as u64);
+                Tall::<f32>::from_fn(rows, k, entry).unwrap()
+            };
+            let form = Factored::new(tall(features, 0), tall(labels, 1));
+            let prior = Prior {
+                bias: vec![-4.0; labels],
+                ..Prior::new(vec![0; labels], 1, 0.0)
+            };
+            let rule = RankingRule {
+                sampler: Sampler::Warp,
+                gradient: Subgradient::Single,
+                bias: 0.0,
+            };
+            let names: Ids = (0..labels).map(|y| y.to_string()).collect();
+            let model = Model::ranking(form, Features::Numbered, names, prior, rule, 1e-3);
+            let mut learner = model.unwrap().into_learner::<f32>().unwrap();
+            let mut counts = Vec::new();
+            for step in 0..50 {
+                let row = SparseVec::from_entries(vec![(step as u32 * 5, 1.0_f32), (7, 0.5)]);
+                let positives = [step as u32, 99];
+                // The label that the last of so many trials will draw.
+                let mut asked = Vec::new();
+                let last = warp(labels, &positives, &mut draws(0, step), |label| {
+                    asked.push(label);
+                    match asked.len() {
+                        1 => 4.0,
+                        n if n == violation + 1 => 9.0,
+                        _ => 0.0,
+                    }
+                });
+                let last = last.unwrap().negative;
+                let set = |learner: &mut Online<f32>, label, bias| {
+                    learner.set_label_bias(label, bias).unwrap();
+                };
+                set(&mut learner, last, 4.0);
+                positives.iter().for_each(|&y| set(&mut learner, y, 0.0));
+                let before = learner.labels_scored();
+                let learned = learner.learn_labels(row.as_row(), &positives).unwrap();
+                assert_eq!(learned.unwrap().outcome, Outcome::Moved);
+                positives.iter().for_each(|&y| set(&mut learner, y, -4.0));
+                set(&mut learner, last, -4.0);
+                // A label that comes twice violates the margin too early.
+                if !asked[..violation].contains(&last) {
+                    counts.push(learner.labels_scored() - before);
+                }
+            }
+            assert!(counts.len() > 30);
+            counts.dedup();
+            counts
+        });
+        assert_eq!(counts, [[violation as u64 + 1]; 2]);
+    }
 }
 
 #[test]

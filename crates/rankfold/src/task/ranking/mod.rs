@@ -15,7 +15,7 @@ mod violation;
 
 pub use evaluation::{LabelEvaluation, LabelScores};
 pub(super) use online::LabelLearner;
-pub use session::RankingSession;
+pub use session::{RankingSession, draws};
 pub use violation::{
     RankingRule, Sampler, Subgradient, Violation, WARP_TRIALS, multilabel_hinge, warp,
 };

@@ -117,9 +117,7 @@ impl<R: Real> Online<R> {
     ) -> Result<Option<Learned>> {
         let count = self.label_count();
         if let Some(label) = labels.iter().find(|&&label| label as usize >= count) {
-            return Err(Error::input(format!(
-                "label {label} is none of the {count} that the model ranks"
-            )));
+            return Err(no_label(*label, count));
         }
         if row.values.iter().any(|v| v.to_f64().is_infinite()) {
             return Err(Error::input("a value is infinite"));
@@ -172,6 +170,24 @@ impl<R: Real> Online<R> {
         learned
     }
 
+    /// Labels whose score was computed in steps so far.
+    pub fn labels_scored(&self) -> u64 {
+        let labels = self.labels.as_ref();
+        labels.map_or(0, |labels| labels.violations.scored)
+    }
+
+    /// Sets the bias of a label by number: a part of its score with every row.
+    pub fn set_label_bias(&mut self, label: u32, bias: f64) -> Result<()> {
+        let count = self.label_count();
+        let place = self.labels_mut()?.prior.bias.get_mut(label as usize);
+        match place {
+            Some(place) if bias.is_finite() => *place = bias,
+            Some(_) => return Err(Error::input(format!("a bias of {bias} is not finite"))),
+            None => return Err(no_label(label, count)),
+        }
+        Ok(())
+    }
+
     /// The names of the labels.
     pub fn label_names(&self) -> Option<&crate::Ids> {
         match self.features_of(Side::Right) {
@@ -179,4 +195,10 @@ impl<R: Real> Online<R> {
             _ => None,
         }
     }
+}
+
+fn no_label(label: u32, count: usize) -> Error {
+    Error::input(format!(
+        "label {label} is none of the {count} that the model ranks"
+    ))
 }

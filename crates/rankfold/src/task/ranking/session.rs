@@ -46,8 +46,8 @@ const ABOUT: f64 = 0.02;
 /// look has work of k³.
 const LOOK: usize = 40;
 
-/// The generator of one step.
-pub(super) fn draws(seed: u64, step: u64) -> Random {
+/// The generator that draws the labels of one step, counted from 0.
+pub fn draws(seed: u64, step: u64) -> Random {
     Random::new(seed, DRAWS.wrapping_add(step))
 }
 
