@@ -4,10 +4,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 use rankfold::Result;
 
 use crate::output::Output;
-use crate::{demo, eval, info, neighbors, predict, split, train, transform, update, vectorize};
+use crate::{
+    demo, eval, info, neighbors, predict, rank, split, train, transform, update, vectorize,
+};
 
-/// Learns low-rank similarities online, from labels or triplets, at a cost that
-/// does not depend on the number of features.
+/// Learns low-rank similarities and rankings of labels online, at a cost that does
+/// not depend on the number of features.
 #[derive(Parser)]
 #[command(name = "rankfold", version, about, max_term_width = 100)]
 pub struct Cli {
@@ -33,6 +35,7 @@ pub enum Command {
     Eval(eval::Eval),
     Predict(predict::Predict),
     Neighbors(neighbors::Neighbors),
+    Rank(rank::Rank),
     Transform(transform::Transform),
     Info(info::Info),
     /// Print a script that completes commands and options in a shell
@@ -63,6 +66,7 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Eval(eval) => eval.run(output),
         Command::Predict(predict) => predict.run(output),
         Command::Neighbors(neighbors) => neighbors.run(output),
+        Command::Rank(rank) => rank.run(output),
         Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
         Command::Completions { shell } => {

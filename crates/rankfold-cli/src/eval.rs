@@ -7,14 +7,14 @@ use clap::Args;
 use rankfold::data::Labelled;
 use rankfold::form::Side;
 use rankfold::model::Precise;
-use rankfold::task::{Evaluate, Evaluation};
+use rankfold::task::{Evaluate, Evaluation, LabelEvaluation};
 use rankfold::{Model, Real, Result};
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
-use crate::rows::{Fields, check_objects, note_unknown, placed, read_rows};
+use crate::rows::{Fields, check_objects, not_for_ranking, note_unknown, placed, read_rows};
 use crate::train::ScoreName;
 
 /// Measure a model on held-out data, with a simple control beside it
@@ -22,6 +22,10 @@ use crate::train::ScoreName;
 /// Every row is a query against all other rows; rows with its label should
 /// come first. Ties count against the model. The control is the cosine between
 /// the rows themselves, after the preprocessing that the model keeps.
+///
+/// A ranking of labels is measured by where the labels of each row stand among
+/// all; rows without labels are skipped and counted. The control is how often
+/// labels occurred in training.
 ///
 /// With --objects every row is a query against all objects, and objects with its
 /// label should come first. Where rows and objects have features of their own,
@@ -75,6 +79,9 @@ impl Eval {
             self.object_labels.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
+        if model.prior.is_some() {
+            return self.ranking(&model, start, output);
+        }
         check_objects(&model, &self.model, self.objects.as_ref())?;
         if matches!(self.score, Some(ScoreName::Cosine)) {
             let space = model.check_space("the projected cosine");
@@ -155,6 +162,71 @@ impl Eval {
 }
 
 impl Eval {
+    /// Every row of a ranking is scored with all labels.
+    fn ranking(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        not_for_ranking(&[
+            ("--objects", self.objects.is_some()),
+            (
+                "--score cosine",
+                matches!(self.score, Some(ScoreName::Cosine)),
+            ),
+        ])?;
+        let interrupt = Interrupt::watch();
+        let bar = output.progress("rows");
+        let progress = |done: usize| {
+            bar.set_position(done as u64);
+            !interrupt.requested()
+        };
+        let found = match &model.form {
+            Precise::F32(_) => self.evaluate_labels::<f32>(model, &progress),
+            Precise::F64(_) => self.evaluate_labels::<f64>(model, &progress),
+        }?;
+        bar.finish_and_clear();
+        let Some(found) = found else {
+            std::process::exit(130);
+        };
+        note_unknown(output, found.unknown_entries);
+        if found.unknown_labels > 0 {
+            output.note(&format!(
+                "{} labels are not known to the model; they rank as labels never seen",
+                found.unknown_labels
+            ));
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let report = json!({
+            "format": 1,
+            "task": model.card.task,
+            "score": model.card.score.name(),
+            "metrics": numbers(&found.model),
+            "control": { "name": "popularity", "metrics": numbers(&found.control) },
+            "rows": found.rows,
+            "skipped": found.skipped,
+            "unknown_entries": found.unknown_entries,
+            "unknown_labels": found.unknown_labels,
+            "seconds": seconds,
+        });
+        let mut text = format!("{:<16} {:>10} {:>10}", "", "model", "popularity");
+        for (name, value) in &found.model {
+            text += &format!("\n{name:<16} {value:>10.4} {:>10.4}", found.control[name]);
+        }
+        text += &format!(
+            "\n{} rows, {} without labels skipped, {seconds:.1} s",
+            found.rows, found.skipped
+        );
+        output.result(&report, &text)
+    }
+
+    fn evaluate_labels<R: Real>(
+        &self,
+        model: &Model,
+        progress: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Result<Option<LabelEvaluation>> {
+        let source = self.fields.of(&self.data);
+        let data = read_rows::<R>(&source, model.vocabulary(), self.labels.as_ref())?;
+        let found = model.evaluate_labels(data, crate::threads(self.threads), progress);
+        found.map_err(|e| e.in_file(&self.data))
+    }
+
     fn evaluate<R: Real>(
         &self,
         evaluate: &Evaluate<'_>,

@@ -64,7 +64,13 @@ impl Info {
             json["variance_scale"] = json!(card.variance_scale);
             json["storage"] = json!(with_form!(&model.form, form => form.view().storage()));
         }
-        if model.objects.is_some() {
+        if let (Some(prior), Some(rule)) = (&model.prior, &card.ranking) {
+            json["labels"] = json!(prior.bias.len());
+            json["new_labels"] = json!(card.counters.new_object_features);
+            json["sampler"] = json!(rule.sampler.name());
+            json["gradient"] = json!(rule.gradient.name());
+            json["bias"] = json!(rule.bias);
+        } else if model.objects.is_some() {
             json["new_object_features"] = json!(card.counters.new_object_features);
         }
         let mut text = String::new();

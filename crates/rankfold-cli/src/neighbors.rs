@@ -121,8 +121,7 @@ impl Neighbors {
     fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
         let (source, texts) = (self.fields.of(&self.data), self.query_text.clone());
         let rows = NamedRows::<R>::read_with_texts(model, &source, texts, output)?;
-        let queries = self
-            .queries(&rows)
+        let queries = queries(&self.query, &rows)
             .and_then(|queries| match output.is_json() {
                 true => Ok(queries),
                 false => fits_a_line(&rows).map(|()| queries),
@@ -227,16 +226,17 @@ impl Neighbors {
         out.put(format!("],\"seconds\":{}}}\n", json!(seconds)).as_bytes())?;
         out.commit()
     }
+}
 
-    fn queries<R: Real>(&self, rows: &NamedRows<R>) -> Result<Vec<usize>> {
-        if self.query.is_empty() && self.query_text.is_empty() {
-            return Ok((0..rows.len()).collect());
-        }
-        let lookup = rows.lookup();
-        let named = self.query.iter().map(|id| lookup.find(id));
-        let texts = (rows.len()..rows.prepared.rows.len()).map(Ok);
-        named.chain(texts).collect()
+/// The rows that are asked for: those named and all texts, or every row.
+pub fn queries<R: Real>(named: &[String], rows: &NamedRows<R>) -> Result<Vec<usize>> {
+    if named.is_empty() && rows.texts.is_empty() {
+        return Ok((0..rows.len()).collect());
     }
+    let lookup = rows.lookup();
+    let named = named.iter().map(|id| lookup.find(id));
+    let texts = (rows.len()..rows.prepared.rows.len()).map(Ok);
+    named.chain(texts).collect()
 }
 
 /// A line of a list.
@@ -251,12 +251,16 @@ struct Neighbor {
 type Each<'a> = dyn FnMut(usize, &[(usize, f64)]) -> Result<()> + 'a;
 
 /// Ids that would break the lines apart are known before the first is written.
-fn fits_a_line<R>(rows: &NamedRows<R>) -> Result<()> {
+pub fn fits_a_line<R>(rows: &NamedRows<R>) -> Result<()> {
     let names = match &rows.ids {
         RowIds::Named(names) => &names[..],
         RowIds::Positions => &[],
     };
-    let mut names = names.iter().chain(&rows.texts);
+    fits_lines(names.iter().chain(&rows.texts).map(String::as_str))
+}
+
+/// The same for any names.
+pub fn fits_lines<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<()> {
     match names.find(|name| name.contains(['\t', '\n', '\r'])) {
         None => Ok(()),
         Some(name) => Err(Error::input(format!(

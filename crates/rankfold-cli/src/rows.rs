@@ -52,8 +52,23 @@ impl Fields {
     }
 }
 
-/// An error at the start where a model needs objects, and none are given.
+/// An error where options are given that a ranking of labels has no use for.
+pub fn not_for_ranking(options: &[(&str, bool)]) -> Result<()> {
+    match options.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Error::input(format!(
+            "{option} is not for models that rank labels"
+        ))),
+    }
+}
+
+/// An error at the start where a model needs objects, and none are given, or is
+/// for another task.
 pub fn check_objects(model: &Model, path: &Path, objects: Option<&PathBuf>) -> Result<()> {
+    if model.prior.is_some() {
+        let message = "the model ranks labels: use `rankfold rank` or `predict`";
+        return Err(Error::input(message).in_file(path));
+    }
     if model.objects.is_some() && objects.is_none() {
         let message = "the model scores rows with objects: give them with --objects FILE";
         return Err(Error::input(message).in_file(path));

@@ -9,15 +9,14 @@ use rankfold::data::{Labelled, Triplets};
 use rankfold::model::Steps;
 use rankfold::online::{AromaOptions, Rule, UpdateOn};
 use rankfold::sample::{Given, Triplet};
-use rankfold::task::{Checkpoint, Event, Init, Negatives, Select, Session, Stopped, TrainingData};
+use rankfold::task::{Checkpoint, Init, Negatives, Select, Session, TrainingData};
 use rankfold::{Error, Real, Result, Score, Similarity};
-use serde_json::json;
 
-use crate::curve::Curve;
-use crate::interrupt::Interrupt;
+use crate::drive::Drive;
 use crate::output::Output;
 use crate::paths;
 use crate::rows::{Fields, placed, read_rows};
+use crate::train_ranking::TrainRanking;
 
 /// Learn a model from data
 #[derive(Args)]
@@ -29,12 +28,14 @@ pub struct Train {
 #[derive(Subcommand)]
 enum Task {
     Similarity(Box<TrainSimilarity>),
+    Ranking(Box<TrainRanking>),
 }
 
 impl Train {
     pub fn run(self, output: &Output) -> Result<()> {
         match self.task {
             Task::Similarity(train) => train.run(output),
+            Task::Ranking(train) => train.run(output),
         }
     }
 }
@@ -290,7 +291,7 @@ impl From<LearnerName> for Rule {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum InitName {
+pub enum InitName {
     /// The identity on the most informative features
     Identity,
     /// Random factors
@@ -328,19 +329,19 @@ enum SelectName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Precision {
+pub enum Precision {
     F32,
     F64,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Weight {
+pub enum Weight {
     None,
     Tfidf,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Normalize {
+pub enum Normalize {
     None,
     L2,
 }
@@ -362,9 +363,6 @@ impl From<ScoreName> for Score {
         }
     }
 }
-
-/// Steps between two looks at the keyboard.
-const STRIDE: u64 = 1_000;
 
 impl TrainSimilarity {
     fn run(self, output: &Output) -> Result<()> {
@@ -528,7 +526,7 @@ impl TrainSimilarity {
             objects: objects.as_ref(),
         };
         let mut earlier = 0.0;
-        let mut session = match resumed {
+        let session = match resumed {
             Some((path, checkpoint)) => {
                 earlier = checkpoint.seconds();
                 Session::resume(&options, training, listed, valid.as_ref(), checkpoint)
@@ -548,146 +546,19 @@ impl TrainSimilarity {
         if session.storage() == "sparse" {
             output.note("all entries of W do not fit in memory: only those that a triplet touches are stored");
         }
-        let mut curve = match &self.curve {
-            Some(path) => Some(Curve::open(path, session.counters().steps)?),
-            None => None,
+        let drive = Drive {
+            output,
+            model: &self.output,
+            curve: self.curve.as_ref(),
+            checkpoint: self.checkpoint.as_ref(),
+            checkpoint_every: self.checkpoint_every,
+            rule: self.rule(),
+            seed: self.seed,
+            skipped: self.objects.as_ref().map(|_| skipped),
+            start,
+            earlier,
         };
-
-        let seconds = || earlier + start.elapsed().as_secs_f64();
-        let every = self
-            .checkpoint_every
-            .unwrap_or(session.total_steps().div_ceil(20).max(1));
-        let interrupt = Interrupt::watch();
-        let bar = output.bar(session.total_steps());
-        let stopped = loop {
-            let done = session.counters().steps;
-            bar.set_position(done);
-            if interrupt.requested() {
-                break None;
-            }
-            let to_checkpoint = every - done % every;
-            match session.advance_while(STRIDE.min(to_checkpoint), &|| !interrupt.requested())? {
-                Event::Progress => {}
-                Event::Measured(point) => {
-                    let mut line = format!(
-                        "step {} of {}: loss {:.4}",
-                        point.counters.steps,
-                        session.total_steps(),
-                        point.loss
-                    );
-                    for (name, value) in &point.metrics {
-                        line += &format!(", {name} {value:.4}");
-                    }
-                    output.milestone(&bar, &line);
-                    if let Some(curve) = &mut curve {
-                        curve.push(&point, seconds())?;
-                    }
-                }
-                Event::Finished(stopped) => break Some(stopped),
-            }
-            if let Some(path) = &self.checkpoint
-                && session.counters().steps / every > done / every
-            {
-                session.save_checkpoint(path, seconds())?;
-            }
-        };
-        bar.finish_and_clear();
-
-        let (counters, metrics) = (session.counters(), session.metrics());
-        let (step_size, rank) = (session.step_size(), session.rank());
-        if counters.refused > counters.steps / 10 {
-            let advice = match (self.rule(), session.storage()) {
-                (_, "sparse") => "there is no memory for more entries of W, use fewer features",
-                (rule, _) if rule.is_aroma() => {
-                    "a larger --confidence-r or --precision f64 may help"
-                }
-                _ => "a smaller --step-size or --rank may be enough",
-            };
-            output.note(&format!(
-                "{} of {} steps were refused: {advice}",
-                counters.refused, counters.steps
-            ));
-        }
-        let storage = session.storage();
-        let mut variance_scale = None;
-        let (stopped, written) = match stopped {
-            Some(stopped) => {
-                let model = session.into_model()?;
-                variance_scale = model.card.variance_scale;
-                model.save(&self.output)?;
-                let stopped = match stopped {
-                    Stopped::Steps => "steps",
-                    Stopped::Patience => "patience",
-                };
-                (stopped, self.output.clone())
-            }
-            None => {
-                let path = self
-                    .checkpoint
-                    .clone()
-                    .unwrap_or_else(|| beside(&self.output));
-                session.save_checkpoint(&path, seconds())?;
-                output.note(&format!(
-                    "interrupted: `{}` holds all that was learned; go on with --resume {0}",
-                    path.display()
-                ));
-                ("interrupted", path)
-            }
-        };
-        let (learner, seconds) = (self.rule().name(), seconds());
-        let mut report = json!({
-            "format": 1,
-            "task": "similarity",
-            "learner": learner,
-            "rank": rank,
-            "steps": counters.steps,
-            "updates": counters.updates,
-            "refused": counters.refused,
-            "step_size": step_size,
-            "seed": self.seed,
-            "stopped": stopped,
-            "seconds": seconds,
-            "model": written.display().to_string(),
-            "metrics": metrics,
-        });
-        if self.rule().is_aroma() {
-            report["confidence_r"] = json!(step_size);
-            report["storage"] = json!(storage);
-            report["variance_scale"] = json!(variance_scale);
-        }
-        if self.objects.is_some() {
-            report["skipped"] = json!(skipped);
-        }
-        let mut text = format!(
-            "{}{learner} of rank {}: {} steps, {} updates, {} refused, {} {step_size}, {seconds:.1} s",
-            if stopped == "interrupted" {
-                "interrupted: "
-            } else {
-                ""
-            },
-            rank,
-            counters.steps,
-            counters.updates,
-            counters.refused,
-            if self.rule().is_aroma() {
-                "r"
-            } else {
-                "step size"
-            },
-        );
-        for (name, value) in &metrics {
-            text += &format!("\nvalidation {name}: {value:.4}");
-        }
-        text += &format!("\n{}", written.display());
-        if written == Path::new("-") {
-            output.result_beside_data(&report, &text);
-        } else {
-            output.result(&report, &text)?;
-        }
-        match stopped {
-            "interrupted" => std::process::exit(130),
-            _ => Ok(()),
-        }
+        drive.run(session)
     }
 
     fn describe_step<R: Real>(&self, session: &Session<'_, R>, output: &Output) {
@@ -704,13 +575,6 @@ impl TrainSimilarity {
             ));
         }
     }
-}
-
-/// Where an interrupted run goes when no checkpoint was asked for.
-fn beside(model: &Path) -> PathBuf {
-    let mut name = model.as_os_str().to_owned();
-    name.push(".checkpoint");
-    PathBuf::from(name)
 }
 
 fn read_triplets<R: Real>(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{Names, RowIds, RowLookup, TripletStream};
+use rankfold::data::{LabelStream, Names, RowIds, RowLookup, TripletStream};
 use rankfold::form::Side;
 use rankfold::model::{Counters, Precise};
 use rankfold::task::{Online, Sides};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::rows::{Fields, read_rows};
+use crate::rows::{Fields, not_for_ranking, read_rows};
 use crate::{paths, patient};
 
 /// Go on learning from more examples, one at a time
@@ -25,6 +25,10 @@ use crate::{paths, patient};
 /// Positive and negative are ids of --objects, or features of objects, for a model
 /// that has some.
 ///
+/// A model that ranks labels reads {"row":R,"labels":[…]}: labels are names, or
+/// numbers where the labels of training were; new ones are welcome. Lines without
+/// labels, or with all of them, are skipped and counted.
+///
 /// At a broken line the command stops with an error; what was learned before it is
 /// written all the same. Ctrl-C ends the stream and writes the model, too.
 #[derive(Args)]
@@ -35,7 +39,10 @@ use crate::{paths, patient};
       rankfold update model.safetensors -o better.safetensors
   tail -f clicks.jsonl | rankfold update m.safetensors --rows rows.csv -o m.safetensors \\
       --save-every 100000
-      an endless stream: the model is written now and then, and at Ctrl-C")]
+      an endless stream: the model is written now and then, and at Ctrl-C
+  echo '{\"row\":{\"17\":1,\"4\":2},\"labels\":[\"sea\",\"sky\"]}' |
+      rankfold update labels.safetensors -o labels.safetensors
+      a row for a model of `train ranking`")]
 pub struct Update {
     /// The model
     model: PathBuf,
@@ -71,6 +78,15 @@ pub struct Update {
 /// Examples between two looks at the clock.
 const STRIDE: u64 = 1_000;
 
+/// What a stream held.
+struct Read {
+    /// What its lines are.
+    noun: &'static str,
+    lines: u64,
+    /// Lines that there was nothing to learn from, where the task may have some.
+    skipped: Option<u64>,
+}
+
 /// Why the stream was left.
 enum Ended {
     Finished,
@@ -97,6 +113,7 @@ impl Update {
             ],
         )?;
         let model = Model::load(&self.model)?;
+        not_for_ranking(&[("--objects", model.prior.is_some() && self.objects.is_some())])?;
         match &model.form {
             Precise::F32(_) => self.learn::<f32>(model, start, output),
             Precise::F64(_) => self.learn::<f64>(model, start, output),
@@ -135,9 +152,29 @@ impl Update {
         };
 
         let interrupt = Interrupt::watch();
+        if learner.label_count() > 0 {
+            let mut stream = LabelStream::new(patient::lines(&self.stream, &interrupt)?);
+            let mut skipped = 0;
+            let ended = self.follow(&mut learner, &interrupt, output, "rows", |learner| {
+                let names = Names::new(learner.features(), lookup);
+                let learned = match stream.read(names) {
+                    Ok(None) => return Ok(None),
+                    Ok(Some((row, labels))) => learner.learn_labelled(row, labels, &rows),
+                    Err(error) => Err(error),
+                };
+                let learned = learned.map_err(|e| stream.place(e))?;
+                skipped += u64::from(learned.is_none());
+                Ok(Some(learned.is_some()))
+            })?;
+            let read = Read {
+                noun: "rows",
+                lines: stream.line(),
+                skipped: Some(skipped),
+            };
+            return self.finish(&learner, &before, ended, read, start, output);
+        }
         let mut stream = TripletStream::new(patient::lines(&self.stream, &interrupt)?);
-        let bar = output.counter("triplets");
-        let ended = loop {
+        let ended = self.follow(&mut learner, &interrupt, output, "triplets", |learner| {
             let row = Names::new(learner.features(), lookup);
             let object = Names::new(learner.features_of(Side::Right), of_objects);
             let object = if two_kinds {
@@ -146,40 +183,76 @@ impl Update {
                 object
             };
             let learned = match stream.read_between(row, object) {
-                Ok(None) => break Ended::Finished,
+                Ok(None) => return Ok(None),
                 Ok(Some(triplet)) => learner.learn_line(&triplet, sides).map(drop),
                 Err(error) => Err(error),
             };
-            match learned.map_err(|e| stream.place(e)) {
-                Ok(()) => {}
+            learned.map_err(|e| stream.place(e)).map(|()| Some(true))
+        })?;
+        let read = Read {
+            noun: "triplets",
+            lines: stream.line(),
+            skipped: None,
+        };
+        self.finish(&learner, &before, ended, read, start, output)
+    }
+
+    /// Learns line by line until the stream ends, breaks or is left. `learn` says
+    /// whether a line was learned from, and `None` at the end.
+    fn follow<R: Real>(
+        &self,
+        learner: &mut Online<R>,
+        interrupt: &Interrupt,
+        output: &Output,
+        noun: &'static str,
+        mut learn: impl FnMut(&mut Online<R>) -> Result<Option<bool>>,
+    ) -> Result<Ended> {
+        let bar = output.counter(noun);
+        let before = learner.counters();
+        let ended = loop {
+            let learned = match learn(learner) {
+                Ok(None) => break Ended::Finished,
+                Ok(Some(learned)) => learned,
                 // The line was cut when the stream was.
                 Err(_) if interrupt.requested() => break Ended::Interrupted,
                 Err(error) => break Ended::Broken(error),
-            }
+            };
             let done = learner.counters().steps - before.steps;
             if done.is_multiple_of(STRIDE) {
                 bar.set_position(done);
             }
-            if self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
+            if learned && self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
                 learner.save(&self.output)?;
             }
             if interrupt.requested() {
                 break Ended::Interrupted;
             }
         };
-        let ended = match ended {
+        bar.finish_and_clear();
+        Ok(match ended {
             Ended::Finished if interrupt.requested() => Ended::Interrupted,
             ended => ended,
-        };
-        bar.finish_and_clear();
+        })
+    }
 
+    /// Writes the model, and says what was done.
+    fn finish<R: Real>(
+        &self,
+        learner: &Online<R>,
+        before: &Counters,
+        ended: Ended,
+        read: Read,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
         learner.save(&self.output)?;
-        let done = learner.counters().since(&before);
+        let done = learner.counters().since(before);
         if let Ended::Broken(error) = ended {
             output.note(&format!(
-                "`{}` holds what was learned from the {} triplets before",
+                "`{}` holds what was learned from the {} {} before",
                 self.output.display(),
-                done.steps
+                done.steps,
+                read.noun
             ));
             return Err(error);
         }
@@ -187,8 +260,7 @@ impl Update {
             Ended::Interrupted => "interrupted",
             _ => "end",
         };
-        let lines = stream.line();
-        self.report(&learner, two_kinds, &done, lines, stopped, start, output)?;
+        self.report(learner, &done, &read, stopped, start, output)?;
         match ended {
             Ended::Interrupted => std::process::exit(130),
             _ => Ok(()),
@@ -213,13 +285,11 @@ impl Update {
         Ok((data.ids, rows.map_err(|e| e.in_file(path))?))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "all that there is to tell")]
     fn report<R: Real>(
         &self,
         learner: &Online<R>,
-        two_kinds: bool,
         done: &Counters,
-        lines: u64,
+        read: &Read,
         stopped: &str,
         start: Instant,
         output: &Output,
@@ -233,7 +303,7 @@ impl Update {
             "task": card.task,
             "learner": card.learner,
             "rank": rank,
-            "lines": lines,
+            "lines": read.lines,
             "steps": done.steps,
             "updates": done.updates,
             "refused": done.refused,
@@ -248,7 +318,15 @@ impl Update {
             "model": path,
         });
         let mut grown = format!("{} new features", done.new_features);
-        if two_kinds {
+        if let Some(skipped) = read.skipped {
+            report["new_labels"] = json!(done.new_object_features);
+            report["labels"] = json!(learner.label_count());
+            report["skipped"] = json!(skipped);
+            grown += &format!(
+                ", {} new labels, {skipped} skipped",
+                done.new_object_features
+            );
+        } else if learner.has_objects() {
             report["new_object_features"] = json!(done.new_object_features);
             report["object_features"] = json!(learner.columns_of(Side::Right));
             grown += &format!(", {} of objects", done.new_object_features);

@@ -248,6 +248,26 @@ fn lanes_dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 vectorised! {
+    /// `out = data x` for rows of length `x.len()`: a product for each number of
+    /// `out`, in a fixed order of summation.
+    pub(crate) fn multiply_rows<R: Real>(out: &mut [f64], data: &[R], x: &[f64]) {
+        for (o, row) in out.iter_mut().zip(data.chunks_exact(x.len())) {
+            let mut lanes = [0.0; 8];
+            let (whole, rest) = row.as_chunks::<8>();
+            let (whole_x, rest_x) = x.as_chunks::<8>();
+            for (r, x) in whole.iter().zip(whole_x) {
+                for j in 0..8 {
+                    lanes[j] += r[j].to_f64() * x[j];
+                }
+            }
+            let tail: f64 = rest.iter().zip(rest_x).map(|(r, x)| r.to_f64() * x).sum();
+            let half: [f64; 4] = std::array::from_fn(|j| lanes[j] + lanes[j + 4]);
+            *o = (half[0] + half[2]) + (half[1] + half[3]) + tail;
+        }
+    }
+}
+
+vectorised! {
     /// `out = Σ a²`.
     pub(crate) fn sum_of_squares<>(out: &mut f64, a: &[f64]) {
         *out = lanes_dot(a, a);

@@ -54,4 +54,4 @@ pub use loss::Loss;
 pub use model::{Model, Score};
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};
-pub use task::Similarity;
+pub use task::{Ranking, Similarity};

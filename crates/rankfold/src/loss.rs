@@ -7,6 +7,8 @@ pub enum Loss {
     /// [1 − target·score]₊: the score of a pair should have the sign of its
     /// target (±1) and be at least one away from zero.
     Hinge,
+    /// [target − score]₊: the score should be at least its target.
+    Margin,
     /// ½(score − target)².
     Squared,
     /// A loss of your own: from score and target to value and slope.
@@ -28,6 +30,15 @@ impl Loss {
                     (value, -target)
                 }
             }
+            Loss::Margin => {
+                let value = target - score;
+                // As above: NaN is not satisfied.
+                if value <= 0.0 {
+                    (0.0, 0.0)
+                } else {
+                    (value, -1.0)
+                }
+            }
             Loss::Squared => {
                 let error = score - target;
                 (0.5 * error * error, error)
@@ -43,7 +54,7 @@ mod tests {
 
     #[test]
     fn slopes_match_finite_differences() {
-        for loss in [Loss::Hinge, Loss::Squared] {
+        for loss in [Loss::Hinge, Loss::Margin, Loss::Squared] {
             for target in [-1.0, 1.0, 2.5] {
                 let scores = [-3.0, -0.7, 0.0, 0.2, 0.9, 1.3, 4.0];
                 assert!(crate::check::loss(loss, target, &scores) < 1e-8, "{loss:?}");

@@ -7,7 +7,7 @@ use super::format::extension;
 use super::npy::{Array, open_file};
 use super::open::Lines;
 use super::{Features, Labelled, Labels, RowIds};
-use crate::{Error, Real, Result, Rows, memory};
+use crate::{Error, Ids, Real, Result, Rows, memory};
 
 /// Reads labels, one for each row of another file: an `.npy` array of numbers
 /// or texts, or any other file as text, a label a line. An empty text is no
@@ -27,6 +27,30 @@ pub fn read_labels(path: impl AsRef<Path>) -> Result<Labels> {
             return Err(lines.error("expected UTF-8 text"));
         };
         out.push(Some(label).filter(|label| !label.is_empty()));
+    }
+    Ok(out)
+}
+
+/// Reads the names of labels that rows call by number, one a line: the first line
+/// names label 0.
+pub fn read_label_names(path: impl AsRef<Path>) -> Result<Ids> {
+    let mut lines = Lines::open(path)?;
+    let mut out = Ids::new();
+    while let Some(line) = lines.next_line()? {
+        let Ok(name) = std::str::from_utf8(line.trim_ascii()) else {
+            return Err(lines.error("expected UTF-8 text"));
+        };
+        if name.is_empty() {
+            return Err(lines.error("expected the name of a label, found an empty line"));
+        }
+        let count = out.len();
+        if (out.intern(name) as usize) < count {
+            let message = format!("the label `{name}` stands twice");
+            return Err(lines.error(message));
+        }
+    }
+    if out.is_empty() {
+        return Err(Error::input("no names of labels").in_file(lines.path()));
     }
     Ok(out)
 }
@@ -64,6 +88,34 @@ impl<R: Real> Labelled<R> {
             return Err(Error::input(format!(
                 "expected {rows} labels, one a row, found {found}"
             )));
+        }
+        Ok(Labelled { labels, ..self })
+    }
+
+    /// The same rows, whose labels are numbers from 0 on and have these names.
+    /// All names are labels, whether a row has them or not.
+    pub fn with_label_names(self, names: Ids) -> Result<Self> {
+        let known = names.len();
+        let number = |label: &str| label.parse().ok().filter(|&n: &usize| n < known);
+        let numbers: Vec<Option<usize>> = self.labels.names.iter().map(number).collect();
+        let mut labels = Labels {
+            names,
+            numbered: true,
+            ..Labels::default()
+        };
+        for i in 0..self.labels.len() {
+            for &label in self.labels.of(i) {
+                let Some(number) = numbers[label as usize] else {
+                    return Err(Error::input(format!(
+                        "row `{}` has label {}, expected a number from 0 to {}: there are {known} names",
+                        self.ids.name(i),
+                        self.labels.names.get(label),
+                        known - 1
+                    )));
+                };
+                labels.numbers.push(number as u32);
+            }
+            labels.starts.push(labels.numbers.len());
         }
         Ok(Labelled { labels, ..self })
     }

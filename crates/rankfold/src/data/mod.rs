@@ -6,6 +6,7 @@ mod features;
 mod fields;
 mod format;
 mod jsonl;
+mod label_stream;
 mod labels;
 mod lookup;
 mod mtx;
@@ -27,7 +28,8 @@ use std::path::Path;
 
 pub use features::Features;
 pub use jsonl::read_jsonl;
-pub use labels::read_labels;
+pub use label_stream::{LabelName, LabelStream};
+pub use labels::{read_label_names, read_labels};
 pub use lookup::RowLookup;
 pub use mtx::read_mtx;
 pub use npy::read_npy;
@@ -63,6 +65,8 @@ pub struct Labels {
     numbers: Vec<u32>,
     /// Where the labels of each row start, with the end at last.
     starts: Vec<usize>,
+    /// Whether files call them by their number among `names`.
+    pub(crate) numbered: bool,
 }
 
 impl Default for Labels {
@@ -71,6 +75,7 @@ impl Default for Labels {
             names: Ids::new(),
             numbers: Vec::new(),
             starts: vec![0],
+            numbered: false,
         }
     }
 }

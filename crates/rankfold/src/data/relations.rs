@@ -64,6 +64,16 @@ impl Pairs {
             ahead: None,
         }
     }
+
+    /// Opens a file of rows and labels.
+    pub fn of_labels(path: impl AsRef<Path>) -> Result<Self> {
+        let fields = ["row", "label"];
+        Lines::open(path).map(|lines| Relations {
+            lines,
+            fields,
+            ahead: None,
+        })
+    }
 }
 
 /// Pairs or triplets, whichever the first line of a file is.

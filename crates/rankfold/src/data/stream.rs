@@ -47,7 +47,7 @@ pub enum StreamRow<'a, R> {
 
 /// One of the three rows of a line, in memory that is used again.
 #[derive(Debug, Default)]
-struct Role<R> {
+pub(super) struct Role<R> {
     found: Option<Found>,
     known: Vec<(u32, R)>,
     new: Vec<(String, R)>,
@@ -153,7 +153,18 @@ impl<R: Real> TripletStream<R> {
 }
 
 impl<R: Real> Role<R> {
-    fn get(&self) -> StreamRow<'_, R> {
+    /// Whether a row was found since it was emptied.
+    pub fn is_found(&self) -> bool {
+        self.found.is_some()
+    }
+
+    pub fn clear(&mut self) {
+        self.found = None;
+        self.known.clear();
+        self.new.clear();
+    }
+
+    pub fn get(&self) -> StreamRow<'_, R> {
         match self.found {
             Some(Found::Row(row)) => StreamRow::Row(row),
             _ => StreamRow::Features {
@@ -164,11 +175,11 @@ impl<R: Real> Role<R> {
     }
 
     /// Sorts what was found, and leaves out zeros.
-    fn settle(&mut self, features: &Features) -> std::result::Result<(), String> {
+    pub fn settle(&mut self, names: Names<'_>) -> std::result::Result<(), String> {
         self.known.sort_unstable_by_key(|e| e.0);
         if let Some(pair) = self.known.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let column = pair[0].0;
-            return Err(match features {
+            return Err(match names.features {
                 Features::Numbered | Features::Terms(_) => {
                     format!("feature {} stands twice", u64::from(column) + 1)
                 }
@@ -197,33 +208,30 @@ fn parse<R: Real>(
     roles: &mut [Role<R>; 3],
     names: [Names<'_>; 3],
 ) -> std::result::Result<(), String> {
-    for role in roles.iter_mut() {
-        role.found = None;
-        role.known.clear();
-        role.new.clear();
-    }
+    roles.iter_mut().for_each(Role::clear);
     let mut reader = serde_json::Deserializer::from_slice(object(line)?);
     let read = TripletSeed { roles, names }.deserialize(&mut reader);
     let read = read.and_then(|()| reader.end());
     read.map_err(|e| message(&e))?;
     if roles.iter().any(|role| role.found.is_none()) {
-        return Err(other_shape(line));
+        let wanted = "the fields `query`, `positive` and `negative` of a triplet";
+        return Err(other_shape(wanted, line));
     }
     roles
         .iter_mut()
         .zip(names)
-        .try_for_each(|(role, names)| role.settle(names.features))
+        .try_for_each(|(role, names)| role.settle(names))
 }
 
-/// What to say of a line that is no triplet: perhaps another task's.
-fn other_shape(line: &[u8]) -> String {
+/// What to say of a line that is not what was wanted: perhaps another task's.
+pub(super) fn other_shape(wanted: &str, line: &[u8]) -> String {
     let fields: Keys = serde_json::from_slice(line).unwrap_or_default();
     let found: Vec<String> = fields.0.iter().map(|f| shown(f.as_bytes())).collect();
     let found = match &found[..] {
         [] => "none".to_owned(),
         all => all.join(", "),
     };
-    format!("expected the fields `query`, `positive` and `negative` of a triplet, found {found}")
+    format!("expected {wanted}, found {found}")
 }
 
 struct TripletSeed<'s, R> {
@@ -266,9 +274,9 @@ impl<'de, R: Real> Visitor<'de> for TripletSeed<'_, R> {
     }
 }
 
-struct RoleSeed<'s, R> {
-    role: &'s mut Role<R>,
-    names: Names<'s>,
+pub(super) struct RoleSeed<'s, R> {
+    pub role: &'s mut Role<R>,
+    pub names: Names<'s>,
 }
 
 impl<R> RoleSeed<'_, R> {
@@ -381,7 +389,7 @@ impl Column {
 
 /// Reads a text and hands it on, borrowed from wherever it is.
 #[derive(Clone, Copy)]
-struct TextSeed<F>(F);
+pub(super) struct TextSeed<F>(pub F);
 
 impl<'de, T, F: Fn(&str) -> T> DeserializeSeed<'de> for TextSeed<F> {
     type Value = T;

@@ -19,6 +19,7 @@
 //!
 //! [`retrieval_among()`] and [`nearest_among()`] do the same with candidates that
 //! are other things than the rows that ask; no candidate is left out there.
+//! [`retrieval_listed()`] takes what each row looks for by number, such as labels.
 //!
 //! [`calibration`] measures whether a model that says how sure it is knows it.
 //!
@@ -51,4 +52,4 @@ mod retrieval;
 pub use cosine::Cosine;
 pub use embedded::Embedded;
 pub use nearest::{nearest, nearest_among};
-pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among};
+pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};

@@ -106,6 +106,34 @@ pub fn retrieval_among(
     search.run(scorer, threads, progress)
 }
 
+/// The same where each row looks for some candidates by number, each listed once:
+/// the labels of a row among all labels.
+#[track_caller]
+pub fn retrieval_listed<'a>(
+    scorer: &(impl Scorer + ?Sized),
+    wanted: impl IntoIterator<Item = &'a [u32]>,
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Option<Retrieval> {
+    let mut members = Members {
+        candidates: Vec::new(),
+        range: Vec::new(),
+    };
+    for list in wanted {
+        let start = members.candidates.len();
+        members.candidates.extend_from_slice(list);
+        let place = |at: usize| u32::try_from(at).expect("fewer than 2³² candidates wanted");
+        let end = members.candidates.len();
+        members.range.push((place(start), place(end)));
+    }
+    assert_eq!(scorer.rows(), members.range.len(), "one list a row");
+    let search = Search {
+        members,
+        among_themselves: false,
+    };
+    search.run(scorer, threads, progress)
+}
+
 /// What the rows look for.
 struct Search {
     members: Members,

@@ -150,9 +150,12 @@ fn factored<R: Real>(
 fn full<R: Real>(average: &Full<R>, form: &Full<R>, share: f64) -> Result<Full<R>> {
     let mut out = form.clone();
     let (rows, _) = average.shape();
+    // Rows of W itself: an average has no groups.
+    out.groups = None;
     for i in 0..rows {
+        let (old, new) = ((1.0 - share) * average.weight(i), share * form.weight(i));
         for (to, from) in out.row_mut(i).iter_mut().zip(average.row(i)) {
-            *to = R::from_f64((1.0 - share) * from.to_f64() + share * to.to_f64());
+            *to = R::from_f64(old * from.to_f64() + new * to.to_f64());
         }
     }
     Ok(out)

@@ -1,5 +1,6 @@
 //! W itself, entry by entry: for the learners that do not keep its rank low.
 
+use super::groups::Groups;
 use crate::kernel::{add_scaled, sum_scaled};
 use crate::{Error, Real, Result, SparseRow, memory};
 
@@ -14,6 +15,8 @@ pub struct Full<R> {
     /// What W has on its diagonal where nothing was learned: features that come
     /// later find W as if they had been there from the start.
     diagonal: f64,
+    /// What the stored rows weigh in W, where a learner groups them.
+    pub(crate) groups: Option<Groups>,
 }
 
 impl<R: Real> Full<R> {
@@ -25,6 +28,7 @@ impl<R: Real> Full<R> {
             stride: 0,
             data: Vec::new(),
             diagonal,
+            groups: None,
         };
         out.grow(rows, columns)?;
         Ok(out)
@@ -38,6 +42,7 @@ impl<R: Real> Full<R> {
             stride: columns,
             data,
             diagonal,
+            groups: None,
         }
     }
 
@@ -51,7 +56,12 @@ impl<R: Real> Full<R> {
         self.diagonal
     }
 
-    /// Row i.
+    /// What row i as it is stored weighs in W.
+    pub(crate) fn weight(&self, i: usize) -> f64 {
+        self.groups.as_ref().map_or(1.0, |groups| groups.weight(i))
+    }
+
+    /// Row i as it is stored: that of W, except where rows are grouped.
     pub fn row(&self, i: usize) -> &[R] {
         &self.data[i * self.stride..][..self.columns]
     }
@@ -96,6 +106,9 @@ impl<R: Real> Full<R> {
         self.stride = stride;
         let known = self.rows.min(self.columns);
         (self.rows, self.columns) = (rows, columns);
+        if let Some(groups) = &mut self.groups {
+            groups.grow(rows);
+        }
         for i in known..rows.min(columns) {
             self.row_mut(i)[i] = R::from_f64(self.diagonal);
         }
@@ -111,7 +124,7 @@ impl<R: Real> Full<R> {
             let entries = right
                 .iter()
                 .map(|(j, w)| row[j as usize].to_f64() * w.to_f64());
-            v.to_f64() * entries.sum::<f64>()
+            v.to_f64() * self.weight(i as usize) * entries.sum::<f64>()
         };
         left.below(self.rows).iter().map(of_row).sum()
     }
@@ -120,7 +133,8 @@ impl<R: Real> Full<R> {
     pub(crate) fn project(&self, out: &mut [f64], x: SparseRow<'_, R>) {
         out.fill(0.0);
         for (i, v) in x.below(self.rows).iter() {
-            sum_scaled(out, self.row(i as usize), v.to_f64());
+            let weight = v.to_f64() * self.weight(i as usize);
+            sum_scaled(out, self.row(i as usize), weight);
         }
     }
 
@@ -171,7 +185,10 @@ impl<R: Real> Full<R> {
 
     /// W as dense rows.
     pub fn to_dense(&self) -> Vec<Vec<f64>> {
-        let wide = |i| self.row(i).iter().map(|v| v.to_f64()).collect();
+        let wide = |i: usize| {
+            let weight = self.weight(i);
+            self.row(i).iter().map(|v| weight * v.to_f64()).collect()
+        };
         (0..self.rows).map(wide).collect()
     }
 
@@ -185,6 +202,7 @@ impl<R: PartialEq> PartialEq for Full<R> {
     fn eq(&self, other: &Self) -> bool {
         let row = |full: &'_ Self, i: usize| i * full.stride..i * full.stride + full.columns;
         (self.rows, self.columns, self.diagonal) == (other.rows, other.columns, other.diagonal)
+            && self.groups == other.groups
             && (0..self.rows).all(|i| self.data[row(self, i)] == other.data[row(other, i)])
     }
 }

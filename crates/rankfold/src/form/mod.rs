@@ -7,10 +7,12 @@
 //! step is still exactly the dense one.
 
 mod blend;
+mod columns;
 mod diagonal;
 mod factored;
 mod full;
 mod gaussian;
+mod groups;
 mod newcomer;
 mod product;
 mod psd;
@@ -27,6 +29,7 @@ pub(crate) use factored::Frame;
 pub use full::Full;
 pub use gaussian::Gaussian;
 pub(crate) use gaussian::{Covariance, Waiting};
+pub(crate) use groups::Groups;
 pub(crate) use newcomer::Newcomer;
 pub use psd::Psd;
 pub(crate) use query::Query;

@@ -8,8 +8,8 @@ use crate::{Real, Rows, SparseRow};
 /// A query made ready to be scored with many candidates.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
-    u: Vec<f64>,
-    w: Vec<f64>,
+    pub(super) u: Vec<f64>,
+    pub(super) w: Vec<f64>,
     /// The query itself, where W is not stored by rows.
     entries: Vec<(u32, f64)>,
 }

@@ -2,7 +2,7 @@
 
 use super::upkeep::Health;
 use crate::aligned::Aligned;
-use crate::kernel::{dot, gather, padded, prefetch_rows, row_width, scatter};
+use crate::kernel::{dot, gather, multiply_rows, padded, prefetch_rows, row_width, scatter};
 use crate::linalg::{Square, invert_definite};
 use crate::{Real, Result, SparseRow, memory};
 use std::borrow::Cow;
@@ -194,6 +194,13 @@ impl<R: Real> Tall<R> {
             self.width,
             self.known(x),
         );
+    }
+
+    /// `out = Ã w` for the rows from `first` on, as many as `out` has; `w` is
+    /// padded.
+    pub(crate) fn multiply_rows(&self, out: &mut [f64], first: usize, w: &[f64]) {
+        let rows = &self.data[first * self.width..];
+        multiply_rows(out, rows, &w[..self.width]);
     }
 
     /// Asks the memory for the first rows of x, before they are needed.

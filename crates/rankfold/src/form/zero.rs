@@ -6,7 +6,7 @@
 
 use super::{Factored, Form, Psd, Tall};
 use crate::linalg::svd;
-use crate::{Real, Result, SparseVec, memory};
+use crate::{Real, Result, SparseRow, SparseVec, memory};
 use faer::Mat;
 
 /// A sum of weighted rank-one matrices with sparse sides.
@@ -34,6 +34,16 @@ impl<R: Real> SparseSum<R> {
             c * l.as_row().dot(left.as_row()) * r.as_row().dot(right.as_row())
         };
         self.terms.iter().map(term).sum()
+    }
+
+    /// Adds leftᵀ W to `out`.
+    pub fn add_columns(&self, left: SparseRow<'_, R>, out: &mut [f64]) {
+        for (l, r, c) in &self.terms {
+            let c = c * l.as_row().dot(left);
+            for (j, v) in r.as_row().iter() {
+                out[j as usize] += c * v.to_f64();
+            }
+        }
     }
 
     /// The best approximation of rank k, with rows for so many features; `None`

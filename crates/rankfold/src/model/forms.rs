@@ -3,7 +3,7 @@
 
 use super::file::{Tensor, TensorFile, Tensors};
 use crate::form::{
-    Diagonal, Factored, Form, FormRef, Frame, Full, Gaussian, Psd, Tall, Upkeep, Waiting,
+    Diagonal, Factored, Form, FormRef, Frame, Full, Gaussian, Groups, Psd, Tall, Upkeep, Waiting,
 };
 use crate::linalg::Square;
 use crate::{Real, Result};
@@ -33,6 +33,10 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
         FormRef::Full(form) => {
             out.full("matrix", form);
             out.add("diagonal", Tensor::f64s(vec![form.unlearned()]));
+            if let Some(groups) = &form.groups {
+                out.add("groups", Tensor::f64s(groups.numbers().into()));
+                out.add("groups.squares", Tensor::f64s(groups.squares.clone()));
+            }
         }
         FormRef::Diagonal(form) => {
             let (rows, columns) = form.shape();
@@ -178,8 +182,14 @@ pub(crate) fn read<R: Real>(
         }
         "full" => {
             let (columns, entries) = file.matrix::<R>(&format!("{prefix}matrix"))?;
-            let diagonal = diagonal()?;
-            Ok(Form::Full(Full::from_parts(columns, entries, diagonal)))
+            let mut form = Full::from_parts(columns, entries, diagonal()?);
+            if has("groups") {
+                let numbers = file.f64s(&format!("{prefix}groups"), 2)?;
+                let squares = file.f64s(&format!("{prefix}groups.squares"), form.shape().0)?;
+                let groups = Groups::from_parts(&numbers, squares);
+                form.groups = Some(groups.ok_or_else(|| file.error("impossible groups of rows"))?);
+            }
+            Ok(Form::Full(form))
         }
         "diagonal-gaussian" if has("places") => {
             let &[rows, columns] = &file.u64s(&format!("{prefix}shape"))?[..] else {

@@ -5,16 +5,19 @@ mod confidence;
 pub(crate) mod file;
 pub(crate) mod forms;
 mod preprocess;
+mod prior;
 mod projection;
 
 pub use confidence::{Confidence, Estimate};
 pub use preprocess::{Preprocess, Steps};
+pub use prior::Prior;
 pub use projection::{Embedding, Projection};
 
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
 use crate::online::AromaOptions;
+use crate::task::RankingRule;
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
 use serde::{Deserialize, Serialize};
@@ -151,6 +154,9 @@ pub struct Card {
     /// it learned a distribution and there were some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance_scale: Option<f64>,
+    /// What is learned from a row, when it ranks labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<RankingRule>,
     /// How it started.
     pub init: String,
     /// What training did.
@@ -250,6 +256,8 @@ pub struct Model {
     pub preprocess: Preprocess,
     /// What it knows of the right side, where objects are other things than rows.
     pub objects: Option<Objects>,
+    /// What it knows of labels before it sees a row, where it ranks labels.
+    pub prior: Option<Prior>,
 }
 
 /// The right side of a model that scores rows with other things.
@@ -288,6 +296,7 @@ impl Model {
                 distances: None,
                 aroma: None,
                 variance_scale: None,
+                ranking: None,
                 init: "given".into(),
                 counters: Counters::default(),
                 history: Vec::new(),
@@ -296,7 +305,39 @@ impl Model {
             features,
             objects: None,
             preprocess: Preprocess::default(),
+            prior: None,
         }
+    }
+
+    /// A ranking of labels by LORETA from a form whose columns are these labels:
+    /// rows are taken as they are.
+    pub fn ranking<R: Real>(
+        form: crate::form::Factored<R>,
+        features: Features,
+        labels: Ids,
+        prior: Prior,
+        rule: RankingRule,
+        step_size: f64,
+    ) -> Result<Self> {
+        let mut model = Self::new("loreta", Form::Factored(form), features);
+        let columns = model.columns_of(Side::Right);
+        if labels.len() != columns || prior.bias.len() != columns || prior.count.len() != columns {
+            return Err(Error::input(format!(
+                "{} labels and {} biases for {columns} columns",
+                labels.len(),
+                prior.bias.len()
+            )));
+        }
+        model.card.task = "ranking".into();
+        model.card.ranking = Some(rule);
+        model.card.step_size = step_size;
+        model.card.step_limit = Some(crate::online::Step::LIMIT);
+        model.prior = Some(prior);
+        model.objects = Some(Objects {
+            features: Features::Named(labels),
+            preprocess: Preprocess::default(),
+        });
+        Ok(model)
     }
 
     /// k.
@@ -411,7 +452,8 @@ impl Model {
         with_form!(&self.form, form => {
             let left = (&self.features, &self.preprocess);
             let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
-            save_parts(path.as_ref(), &self.card, form.view(), left, right, Vec::new())
+            let more = self.prior.as_ref().map(Prior::tensors).unwrap_or_default();
+            save_parts(path.as_ref(), &self.card, form.view(), left, right, more)
         })
     }
 
@@ -456,7 +498,12 @@ impl Model {
                 return Err(file.error("a symmetric matrix has no objects of other features"));
             }
             Some(kind) => {
-                let read = read_side(file, Side::Right, kind, header.preprocess, right)?;
+                // Labels are taken as they are.
+                let steps = match header.card.ranking {
+                    Some(_) => Steps::default(),
+                    None => header.preprocess,
+                };
+                let read = read_side(file, Side::Right, kind, steps, right)?;
                 let (features, preprocess) = read;
                 Some(Objects {
                     features,
@@ -464,12 +511,20 @@ impl Model {
                 })
             }
         };
+        let prior = match (&header.card.ranking, &objects) {
+            (None, _) => None,
+            (Some(_), Some(Objects { features, .. })) if features.kind() == "named" => {
+                Some(Prior::read(file, right)?)
+            }
+            (Some(_), _) => return Err(file.error("the names of the labels are missing")),
+        };
         Ok(Model {
             card: header.card,
             form,
             features,
             preprocess,
             objects,
+            prior,
         })
     }
 }

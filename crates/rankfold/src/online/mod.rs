@@ -7,6 +7,7 @@
 
 mod aroma;
 mod gradient;
+mod group_perceptron;
 mod lego;
 mod loreta;
 mod loreta_batch;
@@ -14,16 +15,19 @@ mod loreta_psd;
 mod manifold_identification;
 mod oasis;
 mod passive_aggressive;
+mod perceptron;
 mod rule;
 
 pub use aroma::{AromaDiagonal, AromaFactored, AromaOptions, UpdateOn};
 pub use gradient::{Gradient, GradientPsd};
+pub use group_perceptron::GroupPerceptron;
 pub use lego::Lego;
 pub use loreta::Loreta;
 pub use loreta_psd::LoretaPsd;
 pub use manifold_identification::ManifoldIdentification;
 pub use oasis::Oasis;
 pub use passive_aggressive::{PassiveAggressive, Turn};
+pub use perceptron::Perceptron;
 pub use rule::{AnyLearner, Rule, Shape};
 
 use crate::{Loss, Real, Result, SparseRow};

@@ -1,8 +1,9 @@
 //! The closed set of learners, each on the form it needs.
 
 use super::{
-    AromaDiagonal, AromaFactored, AromaOptions, Gradient, GradientPsd, Learned, Learner, Lego,
-    Loreta, LoretaPsd, ManifoldIdentification, Oasis, PassiveAggressive, RankOne, Step, Turn,
+    AromaDiagonal, AromaFactored, AromaOptions, Gradient, GradientPsd, GroupPerceptron, Learned,
+    Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis, PassiveAggressive, Perceptron,
+    RankOne, Step, Turn,
 };
 use crate::form::{Form, FormRef, Newcomer};
 use crate::{Error, Loss, Real, Result};
@@ -33,6 +34,10 @@ pub enum Rule {
     AromaFactored,
     /// A Gaussian over matrices with independent entries.
     AromaDiagonal,
+    /// Gradient steps on a full matrix.
+    Perceptron,
+    /// Mirror descent on a full matrix whose rows are groups.
+    GroupPerceptron,
 }
 
 /// How a rule stores W.
@@ -52,7 +57,7 @@ pub enum Shape {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Rule; 10] = [
+    pub const ALL: [Rule; 12] = [
         Rule::LoretaPsd,
         Rule::Loreta,
         Rule::ManifoldIdentification,
@@ -63,6 +68,8 @@ impl Rule {
         Rule::Lego,
         Rule::AromaFactored,
         Rule::AromaDiagonal,
+        Rule::Perceptron,
+        Rule::GroupPerceptron,
     ];
 
     /// Its name on the command line and in model files.
@@ -78,6 +85,8 @@ impl Rule {
             Rule::Lego => "lego",
             Rule::AromaFactored => "aroma-factored",
             Rule::AromaDiagonal => "aroma-diagonal",
+            Rule::Perceptron => "perceptron",
+            Rule::GroupPerceptron => "group-perceptron",
         }
     }
 
@@ -94,7 +103,7 @@ impl Rule {
             | Rule::ManifoldIdentification
             | Rule::PassiveAggressive
             | Rule::Gradient => Shape::Factored,
-            Rule::Oasis | Rule::Lego => Shape::Full,
+            Rule::Oasis | Rule::Lego | Rule::Perceptron | Rule::GroupPerceptron => Shape::Full,
             Rule::AromaFactored => Shape::Gaussian,
             Rule::AromaDiagonal => Shape::Diagonal,
         }
@@ -140,6 +149,8 @@ pub enum AnyLearner<R> {
     Lego(Lego<R>),
     AromaFactored(AromaFactored<R>),
     AromaDiagonal(AromaDiagonal<R>),
+    Perceptron(Perceptron<R>),
+    GroupPerceptron(GroupPerceptron<R>),
 }
 
 /// Calls the same expression on whichever learner it is.
@@ -156,6 +167,8 @@ macro_rules! each {
             AnyLearner::Lego($learner) => $body,
             AnyLearner::AromaFactored($learner) => $body,
             AnyLearner::AromaDiagonal($learner) => $body,
+            AnyLearner::Perceptron($learner) => $body,
+            AnyLearner::GroupPerceptron($learner) => $body,
         }
     };
 }
@@ -186,6 +199,10 @@ impl<R: Real> AnyLearner<R> {
             }
             (Rule::AromaDiagonal, Form::Diagonal(form)) => {
                 Self::AromaDiagonal(AromaDiagonal::new(form, aroma))
+            }
+            (Rule::Perceptron, Form::Full(form)) => Self::Perceptron(Perceptron::new(form)),
+            (Rule::GroupPerceptron, Form::Full(form)) => {
+                Self::GroupPerceptron(GroupPerceptron::new(form, None))
             }
             (rule, form) => {
                 return Err(Error::input(format!(
@@ -220,6 +237,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::Lego(learner) => FormRef::Full(learner.form()),
             AnyLearner::AromaFactored(learner) => FormRef::Gaussian(learner.form()),
             AnyLearner::AromaDiagonal(learner) => FormRef::Diagonal(learner.form()),
+            AnyLearner::Perceptron(learner) => FormRef::Full(learner.form()),
+            AnyLearner::GroupPerceptron(learner) => FormRef::Full(learner.form()),
         }
     }
 
@@ -236,6 +255,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::Lego(learner) => Form::Full(learner.into_form()),
             AnyLearner::AromaFactored(learner) => Form::Gaussian(learner.into_form()),
             AnyLearner::AromaDiagonal(learner) => Form::Diagonal(learner.into_form()),
+            AnyLearner::Perceptron(learner) => Form::Full(learner.into_form()),
+            AnyLearner::GroupPerceptron(learner) => Form::Full(learner.into_form()),
         }
     }
 }

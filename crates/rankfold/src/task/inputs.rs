@@ -54,7 +54,7 @@ pub(super) struct Things<'a, R: Real> {
 }
 
 impl<'a, R: Real> Things<'a, R> {
-    fn new(
+    pub fn new(
         steps: Steps,
         data: &'a Labelled<R>,
         classes: Option<Vec<u32>>,
@@ -355,7 +355,7 @@ impl<R> Validation<R> {
 }
 
 /// Splits row numbers into training and validation by keys of seed and row.
-fn hold_out(rows: usize, fraction: f64, seed: u64) -> Result<(Vec<u32>, Vec<u32>)> {
+pub(super) fn hold_out(rows: usize, fraction: f64, seed: u64) -> Result<(Vec<u32>, Vec<u32>)> {
     let mut order: Vec<u32> = (0..rows as u32).collect();
     let count = (rows as f64 * fraction + 1e-9) as usize;
     if count == 0 {
@@ -415,14 +415,14 @@ fn fingerprint<R: Real>(
     hash.0
 }
 
-struct Fingerprint(u64);
+pub(super) struct Fingerprint(pub u64);
 
 impl Fingerprint {
     fn mix(&mut self, value: u64) {
         self.0 = splitmix64(self.0 ^ value);
     }
 
-    fn rows<R: Real>(&mut self, rows: &Rows<R>) {
+    pub fn rows<R: Real>(&mut self, rows: &Rows<R>) {
         self.mix(rows.len() as u64);
         for row in rows.iter() {
             self.mix(row.len() as u64);
@@ -433,13 +433,17 @@ impl Fingerprint {
     }
 
     /// Numbers and terms need none: the latter are compared by themselves.
-    fn names(&mut self, features: &Features) {
+    pub fn names(&mut self, features: &Features) {
         if let Features::Named(ids) | Features::Columns(ids) = features {
-            (0..ids.len() as u32).for_each(|i| self.mix(ids.hash_of(i)));
+            self.ids(ids);
         }
     }
 
-    fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u32>) {
+    pub fn ids(&mut self, ids: &Ids) {
+        (0..ids.len() as u32).for_each(|i| self.mix(ids.hash_of(i)));
+    }
+
+    pub fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u32>) {
         self.mix(numbers.len() as u64);
         numbers.for_each(|n| self.mix(u64::from(n)));
     }

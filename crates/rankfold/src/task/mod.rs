@@ -4,10 +4,12 @@
 mod average;
 mod calibrate;
 mod checkpoint;
+mod course;
 mod evaluation;
 mod informative;
 mod inputs;
 mod online;
+mod ranking;
 mod session;
 mod similarity;
 mod step_size;
@@ -15,10 +17,14 @@ mod stepper;
 mod triplet;
 
 pub use calibrate::Calibration;
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, TaskOptions};
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use online::Online;
+pub use ranking::{
+    LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
+    Subgradient, Violation, WARP_TRIALS, draws, multilabel_hinge, warp,
+};
 pub use session::{CurvePoint, Event, Session, Stopped};
 pub use similarity::{Init, Negatives, Select, Similarity, evaluate};
 pub use triplet::{Sides, TripletRows};

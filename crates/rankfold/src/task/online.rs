@@ -7,6 +7,7 @@
 //! so that one has the weight of the rarest known feature (a term seen once),
 //! mean 0 and scale 1, and a missing cell of it is 0.
 
+use super::ranking::LabelLearner;
 use super::session::count;
 use super::stepper::decayed;
 use super::triplet::{Examples, Sides, TripletRows};
@@ -48,11 +49,13 @@ const NEW_ROWS: u64 = 2;
 /// ```
 #[derive(Debug)]
 pub struct Online<R: Real> {
-    learner: AnyLearner<R>,
-    card: Card,
+    pub(super) learner: AnyLearner<R>,
+    pub(super) card: Card,
     rows: Known,
     /// What the right side knows, where objects are other things.
     objects: Option<Known>,
+    /// What is known of labels, where these are ranked.
+    pub(super) labels: Option<LabelLearner<R>>,
     examples: Examples<R>,
     scratch: Scratch<R>,
 }
@@ -99,9 +102,10 @@ struct Scratch<R> {
 impl Model {
     /// Puts the model to work again: it goes on where its training ended.
     pub fn into_learner<R: Real>(self) -> Result<Online<R>> {
-        if self.card.task != "similarity" {
+        let known = self.card.task == "similarity" || self.prior.is_some();
+        if !known {
             return Err(Error::input(format!(
-                "a model for {} cannot go on learning: expected one for similarity",
+                "a model for {} cannot go on learning: expected one for similarity or ranking",
                 self.card.task
             )));
         }
@@ -131,6 +135,7 @@ impl Model {
                 } = objects;
                 Known::new(features, preprocess, right, counters.new_object_features)
             }),
+            labels: self.prior.zip(self.card.ranking).map(LabelLearner::new),
             card: self.card,
             scratch: Scratch::default(),
         })
@@ -173,6 +178,11 @@ impl<R: Real> Online<R> {
     /// model has some.
     pub fn features_of(&self, side: Side) -> &Features {
         &self.known(side).features
+    }
+
+    /// Whether the right side is another kind of things, with features of its own.
+    pub fn has_objects(&self) -> bool {
+        self.objects.is_some()
     }
 
     /// How many features the model knows.
@@ -433,6 +443,42 @@ impl<R: Real> Online<R> {
         Ok(self.take_step(ready))
     }
 
+    /// One row of a stream, on the left side, as the model sees it; new features
+    /// are added.
+    pub(super) fn ready_row<'s>(
+        &mut self,
+        row: StreamRow<'_, R>,
+        rows: &'s Rows<R>,
+        out: &'s mut SparseVec<R>,
+    ) -> Result<SparseRow<'s, R>> {
+        let (known, new) = match row {
+            StreamRow::Row(number) => return Ok(rows.row(number)),
+            StreamRow::Features { known, new } => (known, new),
+        };
+        let mut entries = known.to_vec();
+        let last = entries.last().copied();
+        if let Some((column, _)) = last {
+            // Where it does not fit, nothing has grown.
+            let (indices, values) = ([column], [R::default()]);
+            self.check(
+                Side::Left,
+                SparseRow {
+                    indices: &indices,
+                    values: &values,
+                },
+            )?;
+        }
+        for (name, value) in new {
+            entries.push((self.column_of(Side::Left, name)?, *value));
+        }
+        let raw = SparseVec::from_entries(entries);
+        self.check(Side::Left, raw.as_row())?;
+        let columns = self.columns_of(Side::Left);
+        let (preprocess, wide) = (&self.rows.preprocess, &mut self.scratch.wide);
+        preprocess.apply_row(out, raw.as_row(), columns, wide);
+        Ok(out.as_row())
+    }
+
     /// Learns a triplet of rows that are ready, as in training.
     fn take_step(&mut self, [query, positive, negative]: [SparseRow<'_, R>; 3]) -> Learned {
         let rows = TripletRows {
@@ -456,7 +502,7 @@ impl<R: Real> Online<R> {
     /// An example with nothing but new features whose rows are all zero could
     /// never move W: its left side gets a start, which is a function of the
     /// seed and the features alone.
-    fn seed(&mut self, example: RankOne<'_, R>) {
+    pub(super) fn seed(&mut self, example: RankOne<'_, R>) {
         let right = self.known(Side::Right);
         if !(self.rows.is_new(example.left) && right.is_new(example.right)) {
             return;
@@ -488,7 +534,10 @@ impl<R: Real> Online<R> {
             self.learner.form(),
             (&self.rows.features, &self.rows.preprocess),
             self.objects.as_ref().map(|o| (&o.features, &o.preprocess)),
-            Vec::new(),
+            self.labels
+                .as_ref()
+                .map(|labels| labels.prior.tensors())
+                .unwrap_or_default(),
         )
     }
 
@@ -503,6 +552,7 @@ impl<R: Real> Online<R> {
                 features: objects.features,
                 preprocess: objects.preprocess,
             }),
+            prior: self.labels.map(|labels| labels.prior),
         }
     }
 }

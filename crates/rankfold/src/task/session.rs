@@ -150,8 +150,9 @@ impl<'a, R: Real> Session<'a, R> {
             state,
             best,
             average,
+            ..
         } = checkpoint;
-        if !inputs.triplets.seek(state.position) {
+        if !state.position.is_some_and(|at| inputs.triplets.seek(at)) {
             return Err(Error::input(
                 "the checkpoint was made with another source of triplets",
             ));
@@ -527,6 +528,7 @@ impl<'a, R: Real> Session<'a, R> {
                 .is_aroma()
                 .then_some(self.options.aroma),
             variance_scale: None,
+            ranking: None,
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),
@@ -540,7 +542,7 @@ impl<'a, R: Real> Session<'a, R> {
             options: self.options.clone(),
             fingerprint: self.inputs.fingerprint,
             objects: self.inputs.objects_fingerprint,
-            position: self.inputs.triplets.position(),
+            position: Some(self.inputs.triplets.position()),
             window: self.window,
             measured: self.measured,
             without_gain: self.without_gain,
@@ -556,7 +558,8 @@ impl<'a, R: Real> Session<'a, R> {
                 upkeep: forms::upkeep(average.form.view()),
             }),
         };
-        let (best, average) = (self.best.as_ref(), self.average.as_ref());
+        let best = self.best.as_ref().map(|best| &best.form);
+        let average = self.average.as_ref().map(|average| &average.form);
         let more = checkpoint::tensors(&state, best, average)?;
         fn parts<'t, R: Real>(things: &'t Things<'_, R>) -> (&'t Features, &'t Preprocess) {
             (things.features, &things.preprocess)
@@ -599,6 +602,7 @@ impl<'a, R: Real> Session<'a, R> {
                 features: objects.features.clone(),
                 preprocess: objects.preprocess,
             }),
+            prior: None,
         })
     }
 }

@@ -11,5 +11,6 @@ mod models;
 mod objects;
 mod oracle;
 mod projection;
+mod ranking;
 mod retrieval;
 mod update;

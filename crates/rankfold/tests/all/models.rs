@@ -74,7 +74,7 @@ fn distributions_of_format_1_load() {
 
 #[test]
 fn a_checkpoint_of_format_1_resumes() {
-    let checkpoint = Checkpoint::load(kept("checkpoint-f32.safetensors")).unwrap();
+    let checkpoint: Checkpoint = Checkpoint::load(kept("checkpoint-f32.safetensors")).unwrap();
     let options = checkpoint.options().clone().steps(2_000);
     assert_eq!(checkpoint.model.card.counters.steps, 1_800);
     let data = read_labelled::<f32>(kept("kept.svm")).unwrap();

@@ -1,0 +1,113 @@
+//! `rankfold rank`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use rankfold::eval::nearest_among;
+use rankfold::model::Precise;
+use rankfold::{Model, Real, Result};
+use serde_json::json;
+
+use crate::neighbors::{fits_a_line, fits_lines, queries};
+use crate::output::Output;
+use crate::rows::{Fields, NamedRows};
+
+/// List the best labels of rows
+///
+/// Prints a line `query rank id score` for each label, separated by tabs, best
+/// first; of equal scores the label that the model knew first comes first. All
+/// labels are scored. The model is one of `train ranking`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold rank model.safetensors rows.svm --query 17 --query 4
+      rows without ids are named by their position, from 0
+  rankfold rank model.safetensors rows.svm -k 3 > labels.tsv
+      the three best labels of every row
+  rankfold rank model.safetensors news.jsonl --query-text 'engine oil for an old car'
+      for a model that was trained with --vocabulary")]
+pub struct Rank {
+    /// The model
+    model: PathBuf,
+
+    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
+    #[arg(default_value = "-")]
+    data: PathBuf,
+
+    /// The id of a row to rank labels for, may be given again [default: all rows]
+    #[arg(long, value_name = "ID")]
+    query: Vec<String>,
+
+    /// A text to rank labels for, may be given again; the model must have a vocabulary
+    #[arg(long, value_name = "TEXT")]
+    query_text: Vec<String>,
+
+    /// Labels of each row
+    #[arg(short, value_name = "K", default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    k: u32,
+
+    #[command(flatten)]
+    fields: Fields,
+
+    /// Threads [default: all cores]; the result does not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+impl Rank {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let start = Instant::now();
+        let model = Model::load(&self.model)?;
+        model.label_names().map_err(|e| e.in_file(&self.model))?;
+        match &model.form {
+            Precise::F32(_) => self.list::<f32>(&model, start, output),
+            Precise::F64(_) => self.list::<f64>(&model, start, output),
+        }
+    }
+
+    fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        let (source, texts) = (self.fields.of(&self.data), self.query_text.clone());
+        let rows = NamedRows::<R>::read_with_texts(model, &source, texts, output)?;
+        let queries = queries(&self.query, &rows).map_err(|e| e.in_file(&self.data))?;
+        let names = model.label_names()?;
+        if !output.is_json() {
+            fits_a_line(&rows).map_err(|e| e.in_file(&self.data))?;
+            fits_lines(names.iter()).map_err(|e| e.in_file(&self.model))?;
+        }
+        let scores = model.label_scores(&rows.prepared)?;
+        let (k, threads) = (self.k as usize, crate::threads(self.threads));
+
+        let mut out = output.stream()?;
+        if !output.is_json() {
+            nearest_among(&scores, &queries, k, threads, |query, found| {
+                let query = rows.name(query);
+                let mut lines = String::new();
+                for (rank, &(label, score)) in (1..).zip(found) {
+                    let label = names.get(label as u32);
+                    lines += &format!("{query}\t{rank}\t{label}\t{score}\n");
+                }
+                out.put(lines.as_bytes())
+            })?;
+            return out.commit();
+        }
+        // Written piece by piece: as one value all lists would be in memory.
+        let task = json!(model.card.task);
+        let head = format!("{{\"format\":1,\"task\":{task},\"k\":{k},\"queries\":[");
+        out.put(head.as_bytes())?;
+        let mut separator = "";
+        nearest_among(&scores, &queries, k, threads, |query, found| {
+            let labels = found
+                .iter()
+                .map(|&(label, score)| json!({ "id": names.get(label as u32), "score": score }));
+            let labels: Vec<_> = labels.collect();
+            let listed = json!({ "query": rows.name(query), "labels": labels });
+            let piece = format!("{separator}{listed}");
+            separator = ",";
+            out.put(piece.as_bytes())
+        })?;
+        let seconds = start.elapsed().as_secs_f64();
+        out.put(format!("],\"seconds\":{}}}\n", json!(seconds)).as_bytes())?;
+        out.commit()
+    }
+}

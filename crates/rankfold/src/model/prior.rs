@@ -1,0 +1,80 @@
+//! What a model that ranks labels knows of them before it sees a row.
+
+use super::file::{Tensor, TensorFile, Tensors};
+use crate::{Error, Result, memory};
+
+/// The tensors of a prior.
+const BIAS: &str = "labels.bias";
+const COUNT: &str = "labels.count";
+const NUMBERED: &str = "labels.numbered";
+
+/// A bias for each label, which scores of all rows have, and how often it was
+/// seen.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Prior {
+    /// Part of every score of the label.
+    pub bias: Vec<f64>,
+    /// Rows with this label that were learned from, each counted once.
+    pub count: Vec<u64>,
+    /// The bias of a label that was never seen.
+    pub unseen: f64,
+    /// So many labels, the first ones, have a number in files beside their name.
+    pub numbered: usize,
+}
+
+impl Prior {
+    /// Labels that occur so often, with biases `start` · ln of the share of rows
+    /// that have them (each counted once more than it occurs).
+    pub fn new(count: Vec<u64>, rows: usize, start: f64) -> Self {
+        let bias = |count: u64| start * ((count as f64 + 1.0) / (rows as f64 + 1.0)).ln();
+        Prior {
+            bias: count.iter().map(|&count| bias(count)).collect(),
+            unseen: bias(0),
+            count,
+            numbered: 0,
+        }
+    }
+
+    /// Adds labels up to this number, never seen so far.
+    pub(crate) fn grow(&mut self, labels: usize) -> Result<()> {
+        let more = labels.saturating_sub(self.bias.len());
+        let what = format!("biases of {labels} labels");
+        if labels > self.bias.capacity() || labels > self.count.capacity() {
+            memory::require(labels as u128 * 32, &what)?;
+            let no_memory = |_| Error::failure(format!("no memory for {what}"));
+            self.bias.try_reserve(more).map_err(no_memory)?;
+            self.count.try_reserve(more).map_err(no_memory)?;
+        }
+        self.bias.resize(self.bias.len() + more, self.unseen);
+        self.count.resize(self.count.len() + more, 0);
+        Ok(())
+    }
+
+    pub(crate) fn tensors(&self) -> Tensors<'_> {
+        vec![
+            (BIAS.into(), Tensor::f64s(self.bias.clone())),
+            (COUNT.into(), Tensor::u64s(self.count.clone())),
+            ("labels.unseen".into(), Tensor::f64s(vec![self.unseen])),
+            (NUMBERED.into(), Tensor::u64s(vec![self.numbered as u64])),
+        ]
+    }
+
+    /// Reads what [`Prior::tensors`] gave, for so many labels.
+    pub(crate) fn read(file: &TensorFile<'_>, labels: usize) -> Result<Self> {
+        let count = file.u64s(COUNT)?;
+        let numbered = file.u64s(NUMBERED)?;
+        let numbered = match numbered[..] {
+            [n] if n <= labels as u64 => n as usize,
+            _ => return Err(file.error("impossible numbers of labels")),
+        };
+        if count.len() != labels {
+            return Err(file.error(format!("{} counts for {labels} labels", count.len())));
+        }
+        Ok(Prior {
+            bias: file.f64s(BIAS, labels)?,
+            count,
+            unseen: file.f64s("labels.unseen", 1)?[0],
+            numbered,
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! How far a run has come: counters, the learning curve, the best model by
+//! validation, patience, and the end.
+
+use super::checkpoint::Window;
+use super::session::{CurvePoint, Stopped, count};
+use crate::model::{Counters, Metrics};
+use crate::online::Learned;
+
+/// The best of a run so far, by validation.
+#[derive(Debug, Clone)]
+pub(super) struct Kept<T> {
+    pub model: T,
+    pub counters: Counters,
+    pub map: f64,
+}
+
+/// The course of a run; `T` is what is kept of the best point.
+#[derive(Debug)]
+pub(super) struct Course<T> {
+    /// Steps of the whole run, and between two points of the curve.
+    pub total: u64,
+    pub every: u64,
+    pub counters: Counters,
+    /// Points with validation metrics.
+    pub history: Vec<CurvePoint>,
+    pub window: Window,
+    /// The step of the last point of the curve.
+    pub measured: u64,
+    pub best: Option<Kept<T>>,
+    pub without_gain: u32,
+    pub finished: Option<Stopped>,
+}
+
+impl<T> Course<T> {
+    /// A run of so many steps.
+    pub fn new(total: u64, every: Option<u64>) -> Self {
+        Course {
+            total,
+            every: every.unwrap_or(total.div_ceil(20).max(1)),
+            counters: Counters::default(),
+            history: Vec::new(),
+            window: Window::default(),
+            measured: 0,
+            best: None,
+            without_gain: 0,
+            finished: None,
+        }
+    }
+
+    /// The step of the next point of the curve.
+    pub fn boundary(&self) -> u64 {
+        let next = (self.counters.steps / self.every).saturating_add(1);
+        next.saturating_mul(self.every).min(self.total)
+    }
+
+    /// Counts a step.
+    pub fn count(&mut self, learned: &Learned) {
+        count(&mut self.counters, 1, learned);
+        if learned.loss.is_finite() {
+            self.window.loss += learned.loss;
+            self.window.steps += 1;
+        }
+    }
+
+    /// Mean loss since the last point of the curve.
+    pub fn running_loss(&self) -> f64 {
+        self.window.loss / self.window.steps.max(1) as f64
+    }
+
+    /// Whether a point of the curve has been reached and not been measured.
+    pub fn is_due(&self) -> bool {
+        let steps = self.counters.steps;
+        let reached = steps > 0 && (steps.is_multiple_of(self.every) || steps == self.total);
+        reached && self.measured < steps
+    }
+
+    /// Adds a point of the curve with its metrics, none without validation. The
+    /// model is asked for where it is the best so far.
+    pub fn measured(&mut self, metrics: Option<Metrics>, model: impl FnOnce() -> T) -> CurvePoint {
+        let point = CurvePoint {
+            counters: self.counters,
+            loss: self.running_loss(),
+            metrics: metrics.clone().unwrap_or_default(),
+        };
+        if let Some(metrics) = metrics {
+            let map = metrics.get("map").copied().unwrap_or(f64::NAN);
+            if map >= 0.0 && self.best.as_ref().is_none_or(|best| map > best.map) {
+                self.best = Some(Kept {
+                    model: model(),
+                    counters: self.counters,
+                    map,
+                });
+                self.without_gain = 0;
+            } else {
+                self.without_gain += 1;
+            }
+            // The curve without metrics says how often someone looked, not what
+            // was learned.
+            self.history.push(point.clone());
+        }
+        self.window = Window::default();
+        self.measured = self.counters.steps;
+        point
+    }
+
+    /// Whether this is the end.
+    pub fn settle(&mut self, validated: bool, patience: Option<u32>) {
+        if validated && self.without_gain >= patience.unwrap_or(u32::MAX) {
+            self.finished = Some(Stopped::Patience);
+        } else if self.counters.steps >= self.total && !self.is_due() {
+            self.finished = Some(Stopped::Steps);
+        }
+    }
+
+    /// Validation metrics of the model that would be kept now.
+    pub fn metrics(&self) -> Metrics {
+        let best = self.best.as_ref().and_then(|best| {
+            let at_best = |p: &&CurvePoint| p.counters == best.counters;
+            self.history.iter().find(at_best)
+        });
+        best.map(|point| point.metrics.clone()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,219 @@
+//! Scores of labels, and how good a ranking of them is.
+
+use super::labels::{LabelNames, Positives};
+use crate::data::Labelled;
+use crate::eval::{self, Retrieval, Scorer};
+use crate::form::{FormRef, Query};
+use crate::model::{Metrics, Prepared, Prior};
+use crate::task::similarity::metrics;
+use crate::{Error, Ids, Model, Real, Result, Rows};
+
+/// Scores rows with all labels of a model: rowᵀ W e(label) + bias(label).
+#[derive(Debug, Clone, Copy)]
+pub struct LabelScores<'a, R> {
+    form: FormRef<'a, R>,
+    prior: &'a Prior,
+    rows: &'a Rows<R>,
+    /// The rows that ask; all where there is none.
+    members: Option<&'a [u32]>,
+    /// Labels behind those of the model, of which it knows nothing.
+    unknown: usize,
+}
+
+impl<'a, R: Real> LabelScores<'a, R> {
+    pub(super) fn new(
+        form: FormRef<'a, R>,
+        prior: &'a Prior,
+        rows: &'a Rows<R>,
+        members: Option<&'a [u32]>,
+        unknown: usize,
+    ) -> Self {
+        LabelScores {
+            form,
+            prior,
+            rows,
+            members,
+            unknown,
+        }
+    }
+
+    /// The scores of one row with all labels.
+    pub fn of(&self, row: usize, out: &mut [f64]) {
+        let row = self.members.map_or(row, |members| members[row] as usize);
+        let mut query = Query::default();
+        self.form.ask(&mut query, self.rows.row(row));
+        let (known, unknown) = out.split_at_mut(self.prior.bias.len());
+        self.form.columns(&query, known);
+        for (score, bias) in known.iter_mut().zip(&self.prior.bias) {
+            *score += bias;
+        }
+        unknown.fill(self.prior.unseen);
+    }
+
+    /// The score of one row with one label; of a label that the model does not
+    /// know, what it expects of such.
+    pub fn one(&self, row: usize, label: Option<u32>) -> f64 {
+        let Some(label) = label else {
+            return self.prior.unseen;
+        };
+        let row = self.members.map_or(row, |members| members[row] as usize);
+        let mut query = Query::default();
+        self.form.ask(&mut query, self.rows.row(row));
+        self.form.column(&query, label as usize) + self.prior.bias[label as usize]
+    }
+}
+
+impl<R: Real> Scorer for LabelScores<'_, R> {
+    fn rows(&self) -> usize {
+        self.members.map_or(self.rows.len(), <[u32]>::len)
+    }
+
+    fn candidates(&self) -> usize {
+        self.prior.bias.len() + self.unknown
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
+        let lists = out.chunks_exact_mut(self.candidates());
+        for (row, out) in (first..first + queries).zip(lists) {
+            self.of(row, out);
+        }
+    }
+}
+
+/// Every row is scored with the same numbers: the control.
+struct Constant<'a> {
+    rows: usize,
+    scores: &'a [f64],
+}
+
+impl Scorer for Constant<'_> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn candidates(&self) -> usize {
+        self.scores.len()
+    }
+
+    fn scores(&self, out: &mut [f64], _: usize, _: usize) {
+        let lists = out.chunks_exact_mut(self.scores.len());
+        lists.for_each(|list| list.copy_from_slice(self.scores));
+    }
+}
+
+/// What a model reaches on rows with labels, and its control.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelEvaluation {
+    /// The metrics of the model.
+    pub model: Metrics,
+    /// The metrics of the popularity of labels: the same order for all rows.
+    pub control: Metrics,
+    /// Rows with labels.
+    pub rows: usize,
+    /// Rows without.
+    pub skipped: usize,
+    /// Entries left out because the model does not know their feature.
+    pub unknown_entries: usize,
+    /// Labels that the model does not know; they rank as such.
+    pub unknown_labels: usize,
+}
+
+/// Measures a scorer on the labels of its rows. `None` when `progress` said to
+/// stop.
+pub(super) fn measure(
+    scorer: &impl Scorer,
+    positives: &Positives,
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Option<Retrieval> {
+    let wanted = (0..scorer.rows()).map(|i| positives.of(i));
+    eval::retrieval_listed(scorer, wanted, threads, progress)
+}
+
+impl Model {
+    /// The names of the labels that the model ranks; an error where it ranks none.
+    pub fn label_names(&self) -> Result<&Ids> {
+        self.ranked_labels().map(|(names, _)| names.names)
+    }
+
+    pub(super) fn ranked_labels(&self) -> Result<(LabelNames<'_>, &Prior)> {
+        use crate::data::Features;
+        let features = self.objects.as_ref().map(|objects| &objects.features);
+        match (features, &self.prior) {
+            (Some(Features::Named(names)), Some(prior)) => {
+                let numbered = prior.numbered;
+                Ok((LabelNames { names, numbered }, prior))
+            }
+            _ => Err(Error::input(format!(
+                "a model for {} ranks no labels: expected one for ranking",
+                self.card.task
+            ))),
+        }
+    }
+
+    /// The number of a label among [`Model::label_names`], as files call it: by
+    /// name, or by number where labels were given so.
+    pub fn find_label(&self, label: &str) -> Result<Option<u32>> {
+        self.ranked_labels().map(|(names, _)| names.find(label))
+    }
+
+    /// The scores of rows, made ready by [`Model::prepare`], with all labels. The
+    /// best labels of each are found by [`nearest_among`](crate::eval::nearest_among).
+    pub fn label_scores<'a, R: Real>(
+        &'a self,
+        rows: &'a Prepared<R>,
+    ) -> Result<LabelScores<'a, R>> {
+        let (_, prior) = self.ranked_labels()?;
+        let form = self.form.as_precision::<R>()?.view();
+        Ok(LabelScores::new(form, prior, &rows.rows, None, 0))
+    }
+
+    /// The score of a row of which nothing is known: the bias of the label.
+    pub fn label_bias(&self, label: Option<u32>) -> Result<f64> {
+        let (_, prior) = self.ranked_labels()?;
+        let bias = label.map(|label| prior.bias[label as usize]);
+        Ok(bias.unwrap_or(prior.unseen))
+    }
+
+    /// Measures the model on rows with labels in its precision, with the
+    /// popularity of labels beside it. `progress` gets the number of rows done out
+    /// of twice the rows; the result is `None` when it said to stop.
+    pub fn evaluate_labels<R: Real>(
+        &self,
+        data: Labelled<R>,
+        threads: usize,
+        progress: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Result<Option<LabelEvaluation>> {
+        let (names, prior) = self.ranked_labels()?;
+        let form = self.form.as_precision::<R>()?.view();
+        let (positives, unknown) = Positives::known(&data.labels, names);
+        let prepared = self.prepare(data.rows, &data.features)?;
+        let scorer = LabelScores::new(form, prior, &prepared.rows, None, unknown);
+        let Some(found) = measure(&scorer, &positives, threads, progress) else {
+            return Ok(None);
+        };
+        if found.rows == found.skipped {
+            return Err(Error::input(
+                "no row has labels: there is nothing to measure",
+            ));
+        }
+        let mut counts: Vec<f64> = prior.count.iter().map(|&n| n as f64).collect();
+        counts.resize(counts.len() + unknown, 0.0);
+        let control = Constant {
+            rows: prepared.rows.len(),
+            scores: &counts,
+        };
+        let later = |done: usize| progress(found.rows + done);
+        let Some(control) = measure(&control, &positives, threads, &later) else {
+            return Ok(None);
+        };
+        Ok(Some(LabelEvaluation {
+            model: metrics(&found),
+            control: metrics(&control),
+            rows: found.rows - found.skipped,
+            skipped: found.skipped,
+            unknown_entries: prepared.unknown_entries,
+            unknown_labels: unknown,
+        }))
+    }
+}
