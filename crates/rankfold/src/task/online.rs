@@ -102,8 +102,8 @@ struct Scratch<R> {
 impl Model {
     /// Puts the model to work again: it goes on where its training ended.
     pub fn into_learner<R: Real>(self) -> Result<Online<R>> {
-        let known = self.card.task == "similarity" || self.prior.is_some();
-        if !known {
+        let ranks = self.card.task == "ranking" && self.prior.is_some();
+        if self.card.task != "similarity" && !ranks {
             return Err(Error::input(format!(
                 "a model for {} cannot go on learning: expected one for similarity or ranking",
                 self.card.task

@@ -418,14 +418,14 @@ fn a_table_that_grows_demands_no_columns() {
 }
 
 #[test]
-fn only_similarities_go_on_and_precision_must_fit() {
+fn only_known_tasks_go_on_and_precision_must_fit() {
     let mut model = named_model(&learners()[0]);
     assert!(model.clone().into_learner::<f32>().is_err());
     assert!(matches!(model.form, Precise::F64(_)));
-    model.card.task = "ranking".into();
+    model.card.task = "completion".into();
     assert_eq!(
         model.into_learner::<f64>().unwrap_err().message,
-        "a model for ranking cannot go on learning: expected one for similarity"
+        "a model for completion cannot go on learning: expected one for similarity or ranking"
     );
 }
 
