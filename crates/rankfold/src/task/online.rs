@@ -267,12 +267,20 @@ impl<R: Real> Online<R> {
             )));
         }
         self.known_mut(side).preprocess.reserve(columns)?;
+        let labels = self.labels.as_mut().filter(|_| side == Side::Right);
+        if let Some(labels) = labels {
+            labels.prior.reserve(columns)?;
+        }
         let (left, right) = match (&self.objects, side) {
             (None, _) => (columns, columns),
             (Some(_), Side::Left) => (columns, self.columns_of(Side::Right)),
             (Some(_), Side::Right) => (self.columns_of(Side::Left), columns),
         };
         self.learner.grow(left, right)?;
+        let labels = self.labels.as_mut().filter(|_| side == Side::Right);
+        if let Some(labels) = labels {
+            labels.prior.grow(columns);
+        }
         let known = self.known_mut(side);
         known.preprocess.grow(columns, known.largest_weight);
         let counters = &mut self.card.counters;
