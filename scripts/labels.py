@@ -26,10 +26,10 @@ RANKS = [10, 50, 100]
 INITS = ["zero", "identity", "gaussian"]
 HELD_OUT = 0.2
 PATIENCE = 6
-STEPS = [0.03, 0.1, 0.3, 1, 3]
-CAPS = [0.03, 0.1, 0.3, 1]
+STEPS = [0.01, 0.03, 0.1, 0.3, 1, 3]
+CAPS = [0.003, 0.01, 0.03, 0.1, 0.3, 1]
 # Perceptrons have a margin of 1 and rows of length one.
-FULL_STEPS = [0.01, 0.03, 0.1, 0.3, 1]
+FULL_STEPS = [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3]
 WARP_STEPS = [0.1, 0.3, 1]
 PLAIN = "--bias 0 --popularity 0"
 PASSES, WARP_PASSES = 10, 60
@@ -200,7 +200,8 @@ def chosen_table(lab):
                                  ("WARP, average, bias", BEST(rank))]:
                 found = lab.test(data, method)
                 metrics = found["metrics"]
-                rows.append([data, name, rank, f"{found['value']:g}", f"{found['steps']:,}",
+                edge = "*" if found["value"] in (method[2][0], method[2][-1]) else ""
+                rows.append([data, name, rank, f"{found['value']:g}{edge}", f"{found['steps']:,}",
                              short(found["held_out"]), short(metrics["map"]),
                              short(metrics["precision_at_1"]), short(metrics["precision_at_10"]),
                              f"{found['seconds']:.1f}"])
@@ -314,7 +315,7 @@ By the mean over the three data sets the best start is {note}.
 
 ## What was chosen
 
-Seconds are those of the last training on all rows, on one core of a busy machine.
+An asterisk marks a value at the edge of its grid. Seconds are those of the last training on all rows, on one core of a busy machine.
 
 {chosen_table(lab)}"""
 

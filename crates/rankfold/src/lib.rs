@@ -8,6 +8,8 @@
 //! - [`Similarity`] learns which rows are alike, from labels or triplets: options
 //!   in a builder, [`Similarity::fit`] for a whole data set, a [`task::Session`]
 //!   to drive the training yourself;
+//! - [`Ranking`] learns which labels belong to a row, where rows carry several:
+//!   the same shape, with a [`task::RankingSession`];
 //! - [`Model`] stands alone in one file, scores rows and finds neighbours, and
 //!   goes on learning as a [`task::Online`];
 //! - [`task::Evaluate`] measures a model, with plain cosine beside it;

@@ -56,6 +56,13 @@ impl<R: Real> Full<R> {
         self.diagonal
     }
 
+    /// Groups rows. Norms of all rows count then, so features to come are zero,
+    /// which leaves scores as they are.
+    pub(crate) fn set_groups(&mut self, groups: Groups) {
+        self.diagonal = 0.0;
+        self.groups = Some(groups);
+    }
+
     /// What row i as it is stored weighs in W.
     pub(crate) fn weight(&self, i: usize) -> f64 {
         self.groups.as_ref().map_or(1.0, |groups| groups.weight(i))

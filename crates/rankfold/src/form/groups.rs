@@ -69,3 +69,37 @@ impl Groups {
         self.squares.resize(rows.max(self.squares.len()), 0.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_follow_the_norms_and_the_map_back_undoes_them() {
+        let exponent = 3.5;
+        let mut groups = Groups::new(exponent, vec![0.0; 4]);
+        let norms = [0.0, 0.5, 2.0, 1.5_f64];
+        for (i, norm) in norms.iter().enumerate() {
+            groups.set(i, 7.0);
+            groups.set(i, norm * norm);
+        }
+        let whole = norms.iter().map(|n| n.powf(exponent)).sum::<f64>();
+        let norm = whole.powf(1.0 / exponent);
+        for i in 1..4 {
+            let want = (norms[i] / norm).powf(exponent - 2.0);
+            assert!((groups.weight(i) - want).abs() < 1e-12);
+        }
+        // Θ → W → Θ, with the dual exponent.
+        let squares = (0..4).map(|i| (groups.weight(i) * norms[i]).powi(2));
+        let back = Groups::new(exponent / (exponent - 1.0), squares.collect());
+        for i in 1..4 {
+            assert!((back.weight(i) * groups.weight(i) - 1.0).abs() < 1e-12);
+        }
+        // With s = 2 nothing is weighed, and zero rows never matter.
+        assert_eq!(Groups::new(2.0, vec![3.0, 0.0]).weight(0), 1.0);
+        groups.grow(6);
+        assert_eq!((groups.weight(5), groups.squares.len()), (1.0, 6));
+        assert!(Groups::from_parts(&[0.5, 1.0], vec![]).is_none());
+        assert!(Groups::from_parts(&[2.0, 1.0], vec![-1.0]).is_none());
+    }
+}

@@ -6,6 +6,7 @@ use crate::{Error, Result, memory};
 /// The tensors of a prior.
 const BIAS: &str = "labels.bias";
 const COUNT: &str = "labels.count";
+const UNSEEN: &str = "labels.unseen";
 const NUMBERED: &str = "labels.numbered";
 
 /// A bias for each label, which scores of all rows have, and how often it was
@@ -35,26 +36,32 @@ impl Prior {
         }
     }
 
-    /// Adds labels up to this number, never seen so far.
-    pub(crate) fn grow(&mut self, labels: usize) -> Result<()> {
-        let more = labels.saturating_sub(self.bias.len());
+    /// Makes room for labels up to this number.
+    pub(crate) fn reserve(&mut self, labels: usize) -> Result<()> {
         let what = format!("biases of {labels} labels");
         if labels > self.bias.capacity() || labels > self.count.capacity() {
+            // Room doubles, so that labels coming one by one cost little each.
             memory::require(labels as u128 * 32, &what)?;
+            let more = labels.saturating_sub(self.bias.len());
             let no_memory = |_| Error::failure(format!("no memory for {what}"));
             self.bias.try_reserve(more).map_err(no_memory)?;
             self.count.try_reserve(more).map_err(no_memory)?;
         }
-        self.bias.resize(self.bias.len() + more, self.unseen);
-        self.count.resize(self.count.len() + more, 0);
         Ok(())
+    }
+
+    /// Adds labels up to this number, never seen so far.
+    pub(crate) fn grow(&mut self, labels: usize) {
+        let labels = labels.max(self.bias.len());
+        self.bias.resize(labels, self.unseen);
+        self.count.resize(labels, 0);
     }
 
     pub(crate) fn tensors(&self) -> Tensors<'_> {
         vec![
             (BIAS.into(), Tensor::f64s(self.bias.clone())),
             (COUNT.into(), Tensor::u64s(self.count.clone())),
-            ("labels.unseen".into(), Tensor::f64s(vec![self.unseen])),
+            (UNSEEN.into(), Tensor::f64s(vec![self.unseen])),
             (NUMBERED.into(), Tensor::u64s(vec![self.numbered as u64])),
         ]
     }
@@ -73,7 +80,7 @@ impl Prior {
         Ok(Prior {
             bias: file.f64s(BIAS, labels)?,
             count,
-            unseen: file.f64s("labels.unseen", 1)?[0],
+            unseen: file.f64s(UNSEEN, 1)?[0],
             numbered,
         })
     }

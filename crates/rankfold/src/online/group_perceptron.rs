@@ -36,7 +36,7 @@ impl<R: Real> GroupPerceptron<R> {
                 row.iter_mut()
                     .for_each(|v| *v = R::from_f64(weight * v.to_f64()));
             }
-            form.groups = Some(Groups::new(exponent, squares(&form)));
+            form.set_groups(Groups::new(exponent, squares(&form)));
         }
         GroupPerceptron { form }
     }

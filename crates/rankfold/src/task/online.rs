@@ -102,8 +102,8 @@ struct Scratch<R> {
 impl Model {
     /// Puts the model to work again: it goes on where its training ended.
     pub fn into_learner<R: Real>(self) -> Result<Online<R>> {
-        let known = self.card.task == "similarity" || self.prior.is_some();
-        if !known {
+        let ranks = self.card.task == "ranking" && self.prior.is_some();
+        if self.card.task != "similarity" && !ranks {
             return Err(Error::input(format!(
                 "a model for {} cannot go on learning: expected one for similarity or ranking",
                 self.card.task
@@ -268,12 +268,20 @@ impl<R: Real> Online<R> {
             )));
         }
         self.known_mut(side).preprocess.reserve(columns)?;
+        let labels = self.labels.as_mut().filter(|_| side == Side::Right);
+        if let Some(labels) = labels {
+            labels.prior.reserve(columns)?;
+        }
         let (left, right) = match (&self.objects, side) {
             (None, _) => (columns, columns),
             (Some(_), Side::Left) => (columns, self.columns_of(Side::Right)),
             (Some(_), Side::Right) => (self.columns_of(Side::Left), columns),
         };
         self.learner.grow(left, right)?;
+        let labels = self.labels.as_mut().filter(|_| side == Side::Right);
+        if let Some(labels) = labels {
+            labels.prior.grow(columns);
+        }
         let known = self.known_mut(side);
         known.preprocess.grow(columns, known.largest_weight);
         let counters = &mut self.card.counters;

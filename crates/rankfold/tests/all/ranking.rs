@@ -135,7 +135,7 @@ fn the_summed_direction_is_minus_the_gradient_of_the_loss() {
             .map(|i| (0..labels).map(|j| value(i * labels + j)).collect())
             .collect();
         let positives: Vec<u32> = (0..labels as u32)
-            .filter(|y| (*y as usize + seed) % 3 == 0)
+            .filter(|y| (*y as usize + seed).is_multiple_of(3))
             .collect();
         let mut direction = SparseVec::<f64>::new();
         let loss = |w: &[Vec<f64>]| {

@@ -46,10 +46,8 @@ impl<R: Real> Online<R> {
     /// The number of a label, by its name; a name that is not known becomes a new
     /// label.
     pub fn label(&mut self, name: &str) -> Result<u32> {
-        let number = self.column_of(Side::Right, name)?;
-        let count = self.columns_of(Side::Right);
-        self.labels_mut()?.prior.grow(count)?;
-        Ok(number)
+        self.labels_mut()?;
+        self.column_of(Side::Right, name)
     }
 
     fn labels_mut(&mut self) -> Result<&mut LabelLearner<R>> {
@@ -62,13 +60,25 @@ impl<R: Real> Online<R> {
     fn label_of(&mut self, label: &LabelName) -> Result<u32> {
         let numbered = self.labels_mut()?.prior.numbered;
         match label {
-            LabelName::Number(n) if (*n as u128) < numbered as u128 => Ok(*n as u32),
-            LabelName::Number(n) if numbered > 0 => Err(Error::input(format!(
+            LabelName::Number(n) if numbered > 0 => Ok(*n as u32),
+            LabelName::Number(n) => self.label(&n.to_string()),
+            LabelName::Name(name) => self.label(name),
+        }
+    }
+
+    /// Whether all numbers of labels have a label, where labels have numbers.
+    fn check_labels(&mut self, labels: &[LabelName]) -> Result<()> {
+        let numbered = self.labels_mut()?.prior.numbered as u64;
+        let beyond = labels.iter().find_map(|label| match label {
+            LabelName::Number(n) if numbered > 0 && *n >= numbered => Some(n),
+            _ => None,
+        });
+        match beyond {
+            None => Ok(()),
+            Some(n) => Err(Error::input(format!(
                 "label {n} has no name: expected a number from 0 to {}, or a text",
                 numbered - 1
             ))),
-            LabelName::Number(n) => self.label(&n.to_string()),
-            LabelName::Name(name) => self.label(name),
         }
     }
 
@@ -97,6 +107,8 @@ impl<R: Real> Online<R> {
         positives: &mut Vec<u32>,
         out: &mut SparseVec<R>,
     ) -> Result<Option<Learned>> {
+        // A line that is refused adds no features and no labels.
+        self.check_labels(labels)?;
         let row = self.ready_row(row, rows, out)?;
         positives.clear();
         for label in labels {

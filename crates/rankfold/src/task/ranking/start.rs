@@ -13,7 +13,7 @@ const MOST_STEPS: usize = 8;
 const PATIENCE: usize = 100;
 
 /// Pairs of a feature and a label that are counted, at most.
-const MOST_PAIRS: usize = 20_000_000;
+const MOST_PAIRS: usize = 8_000_000;
 
 /// Gradient steps on the multilabel hinge loss from W = 0, each judged by what
 /// those before it have made of W: 2k rows at least, then the best matrix of
