@@ -1,6 +1,5 @@
 //! `rankfold predict`.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -8,15 +7,16 @@ use clap::Args;
 use rankfold::data::Pairs;
 use rankfold::form::Side;
 use rankfold::model::Precise;
-use rankfold::{Error, Model, Real, Result};
+use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
 use crate::paths;
+use crate::predict_labels::RowsAndLabels;
 use crate::rows::{Fields, NamedRows, check_objects, not_for_ranking};
 use crate::train::ScoreName;
 
-/// Score pairs of rows, or rows with labels
+/// Score pairs of rows
 ///
 /// Reads lines `left right` of row ids, separated by a tab or by spaces, and
 /// prints the score of each pair on a line of its own, in their order. Of a row
@@ -31,12 +31,13 @@ use crate::train::ScoreName;
   rankfold predict model.safetensors pairs.txt --rows rows.svm
   rankfold predict model.safetensors pairs.txt --rows people.csv --objects films.csv
   rankfold predict labels.safetensors row-label.txt --rows rows.svm
+      for a model of `train ranking`
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
     model: PathBuf,
 
-    /// Pairs of row ids, `left right` a line, or of a row and a label; `-` is stdin
+    /// Pairs of row ids, `left right` a line; `-` is stdin
     input: PathBuf,
 
     /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
@@ -72,15 +73,23 @@ impl Predict {
                     matches!(self.score, Some(ScoreName::Cosine)),
                 ),
             ])?;
-            return match &model.form {
-                Precise::F32(_) => self.score_labels::<f32>(&model, start, output),
-                Precise::F64(_) => self.score_labels::<f64>(&model, start, output),
-            };
+            return self.labels(&model, start).run(output);
         }
         check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
             Precise::F32(_) => self.score_pairs::<f32>(&model, start, output),
             Precise::F64(_) => self.score_pairs::<f64>(&model, start, output),
+        }
+    }
+
+    /// What a model that ranks labels is asked for.
+    fn labels<'a>(&'a self, model: &'a Model, start: Instant) -> RowsAndLabels<'a> {
+        RowsAndLabels {
+            model,
+            input: &self.input,
+            rows: self.fields.of(&self.rows),
+            strict: self.strict,
+            start,
         }
     }
 
@@ -103,8 +112,8 @@ impl Predict {
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
 
         let mut pairs = Pairs::open(&self.input)?;
-        let unknown = Cell::new(0_u64);
-        let next = || -> Result<Option<f64>> {
+        let mut unknown = 0_u64;
+        let mut next = || -> Result<Option<f64>> {
             let Some(named) = pairs.next().transpose()? else {
                 return Ok(None);
             };
@@ -117,68 +126,11 @@ impl Predict {
             Ok(Some(match pair {
                 [Some(left), Some(right)] => projection.score(left, right),
                 _ => {
-                    unknown.set(unknown.get() + 1);
+                    unknown += 1;
                     0.0
                 }
             }))
         };
-        let unknown = self.print(model, next, || unknown.get(), start, output)?;
-        if unknown > 0 {
-            output.note(&format!(
-                "{unknown} pairs name a row that is not there; their score is 0"
-            ));
-        }
-        Ok(())
-    }
-
-    /// Scores of rows with labels.
-    fn score_labels<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.rows), Side::Left, output)?;
-        let (lookup, scores) = (rows.lookup(), model.label_scores(&rows.prepared)?);
-        let mut pairs = Pairs::of_labels(&self.input)?;
-        let unknown = Cell::new(0_u64);
-        let next = || -> Result<Option<f64>> {
-            let Some(named) = pairs.next().transpose()? else {
-                return Ok(None);
-            };
-            let place = |e: Error| e.in_file(&self.input).at_line(named.line);
-            let [row, label] = &named.names;
-            let found = model.find_label(label)?;
-            let row = match self.strict {
-                true => lookup.find(row).map(Some),
-                false => lookup.find_any(row),
-            };
-            let row = row.map_err(place)?;
-            if self.strict && found.is_none() {
-                let message = format!("no label is called `{label}`");
-                return Err(place(Error::input(message)));
-            }
-            if row.is_none() || found.is_none() {
-                unknown.set(unknown.get() + 1);
-            }
-            Ok(Some(match row {
-                Some(row) => scores.one(row, found),
-                None => model.label_bias(found)?,
-            }))
-        };
-        let unknown = self.print(model, next, || unknown.get(), start, output)?;
-        if unknown > 0 {
-            output.note(&format!(
-                "{unknown} pairs name a row or a label that is not there; their score is the bias of the label"
-            ));
-        }
-        Ok(())
-    }
-
-    /// Writes scores as they come. Gives the number of pairs with an unknown name.
-    fn print(
-        &self,
-        model: &Model,
-        mut next: impl FnMut() -> Result<Option<f64>>,
-        unknown: impl Fn() -> u64,
-        start: Instant,
-        output: &Output,
-    ) -> Result<u64> {
         if output.is_json() {
             let mut scores = Vec::new();
             while let Some(score) = next()? {
@@ -187,19 +139,23 @@ impl Predict {
             let report = json!({
                 "format": 1,
                 "task": model.card.task,
-                "score": self.score.map_or(model.card.score, Into::into).name(),
+                "score": score.unwrap_or(model.card.score).name(),
                 "scores": scores,
-                "unknown": unknown(),
+                "unknown": unknown,
                 "seconds": start.elapsed().as_secs_f64(),
             });
-            output.result(&report, "")?;
-            return Ok(unknown());
+            return output.result(&report, "");
         }
         let mut out = output.stream()?;
         while let Some(score) = next()? {
             out.put(format!("{score}\n").as_bytes())?;
         }
         out.commit()?;
-        Ok(unknown())
+        if unknown > 0 {
+            output.note(&format!(
+                "{unknown} pairs name a row that is not there; their score is 0"
+            ));
+        }
+        Ok(())
     }
 }
