@@ -216,35 +216,47 @@ def verdict(values):
 
 
 def claims(lab):
-    def gaps(first, second, ranks=RANKS):
-        values = [lab.map(d, first(r)) - lab.map(d, second(r)) for d in SETS for r in ranks]
-        each = len(ranks)
-        parts = [" / ".join(map(signed, values[i * each:][:each])) for i in range(len(SETS))]
-        return values, "; ".join(f"{d} {part}" for d, part in zip(SETS, parts))
+    def claim(text, gap, ranks=RANKS, least=0):
+        """A gap in mAP that should be above the least, for each data set and rank."""
+        values = {d: [gap(d, r) for r in ranks] for d in SETS}
+        shown = "; ".join(f"{d} {' / '.join(map(signed, values[d]))}" for d in SETS)
+        return [text, shown, verdict([v - least for d in SETS for v in values[d]])]
 
-    def claim(text, first, second, ranks=RANKS):
-        values, shown = gaps(first, second, ranks)
-        return [text, shown, verdict(values)]
-    best_init = lambda r: max(INITS, key=lambda i: sum(lab.map(d, loreta(r, i)) for d in SETS))
+    def lead(method):
+        return lambda d, r: lab.map(d, loreta(r)) - lab.map(d, method(r))
+
+    def starts(d, r):
+        return {init: lab.map(d, loreta(r, init)) for init in INITS}
+
+    def ahead(init):
+        def gap(d, r):
+            found = starts(d, r)
+            return found.pop(init) - max(found.values())
+        return gap
+
+    def spread(d, r):
+        found = starts(d, r).values()
+        return max(found) - min(found)
+
+    def best_init(r):
+        return max(INITS, key=lambda i: sum(lab.map(d, loreta(r, i)) for d in SETS))
+
     rows = [
-        claim("LORETA is better than the iterative passive-aggressive baseline, ranks 10 / 50 / 100",
-              loreta, aggressive),
-        claim("– and than the matrix perceptron of full rank, rank 100", loreta,
-              lambda r: full("perceptron", "single"), [100]),
-        claim("– and than the group perceptron, rank 100", loreta,
-              lambda r: full("group-perceptron", "single"), [100]),
-        claim("The zero-padded identity is better than zero at low rank, rank 10",
-              lambda r: loreta(r, "identity"), loreta, [10]),
-        claim("Zero is better at high rank, rank 100", loreta, lambda r: loreta(r, "identity"), [100]),
-        claim("A Gaussian start is worse than both, ranks 10 / 50 / 100",
-              lambda r: loreta(r, "zero"), lambda r: loreta(r, "gaussian")),
+        claim("LORETA (from zero) is better than iterative passive-aggressive learning at all ranks, "
+              "10 / 50 / 100", lead(aggressive)),
+        claim("– and than the matrix perceptron of full rank",
+              lead(lambda r: full("perceptron", "single"))),
+        claim("– and than the group perceptron", lead(lambda r: full("group-perceptron", "single"))),
+        claim("It depends significantly on the start (best less worst, above .01)", spread, least=.01),
+        claim("The zero-padded identity is the best start at low rank, 10", ahead("identity"), [10]),
+        claim("Zero is the best start at high rank, 150 and more; here 100", ahead("zero"), [100]),
     ]
     over = []
     for data in SETS:
         value, held = lab.chosen(data, loreta(100))
         over.append(f"{data} {short(held['map'])} at the best point, {short(held['last'])} at the last")
     fell = [lab.chosen(d, loreta(100))[1] for d in SETS]
-    rows.append(["LORETA overtrains: stop early (held-out mAP, rank 100)", "; ".join(over),
+    rows.append(["Models of higher rank overtrain at some point: stop early (held-out mAP, rank 100)", "; ".join(over),
                  verdict([f["map"] - f["last"] - .001 for f in fell])])
     note = ", ".join(f"{best_init(r)} at rank {r}" for r in RANKS)
     return table(["the paper", "here (test mAP)", ""], rows), note
@@ -254,11 +266,13 @@ def bars(lab):
     rows = []
     for data in SETS:
         rank, bar = REACH[data]
-        plain, best = lab.map(data, loreta(rank)), max(lab.map(data, BEST(r)) for r in RANKS)
+        plain = lab.map(data, loreta(rank))
+        chosen = max(RANKS, key=lambda r: lab.chosen(data, BEST(r))[1]["map"])
+        best = lab.map(data, BEST(chosen))
         gap = min(lab.map(data, loreta(r)) - lab.map(data, aggressive(r)) for r in RANKS)
         rows.append([data, f"{short(plain)} at rank {rank} (bar {short(bar)})",
                      f"{signed(gap)} (bar +.050)",
-                     f"{short(best)} ({short(STRETCH[data])})"])
+                     f"{short(best)} at rank {chosen} ({short(STRETCH[data])})"])
     head = ["data", "LORETA from zero, top wrong label, no bias",
             "least lead over passive-aggressive at a rank", "WARP, average, bias (ridge, logistic)"]
     return table(head, rows)
@@ -285,18 +299,20 @@ passes are those with the best mAP on {HELD_OUT:.0%} of the *training* rows, hel
 perceptrons, C of {', '.join(f'{s:g}' for s in CAPS)}; {PASSES} passes at most, {WARP_PASSES} with WARP,
 whose steps learn from one pair of labels. Then the method was trained on all training rows, as many
 passes, and measured on the test rows. The sizes of bias and popularity (.01 and .2) and the start of WARP
-were chosen before on the same held-out rows. No setting was chosen on test rows.
+were chosen before on the same held-out rows. No setting was chosen on test rows; but the grids of all but
+WARP were made wider once, after the first results, because baselines stood at their edge.
 
 ## Where it stands
 
 {bars(lab)}
-The figures for ridge and logistic regression come from other programs; ridge had the best of three
+The rank of the last column is the best on held-out rows. On corel5k, with 500 test rows, it is a tie with
+ridge. The figures for ridge and logistic regression come from other programs; ridge had the best of three
 penalties, picked on the test rows.
 
 ## All learners
 
 No biases, the best scoring wrong label; “single” counts it once, “summed” as often as right labels are
-violated; single where nothing is said.
+violated; single where nothing is said. Passive-aggressive learning starts from the identity.
 
 {main_table(lab)}
 ## Beyond the paper

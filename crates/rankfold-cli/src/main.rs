@@ -13,6 +13,7 @@ mod output;
 mod paths;
 mod patient;
 mod predict;
+mod predict_labels;
 mod rank;
 mod rows;
 mod split;

@@ -1,19 +1,19 @@
 //! `rankfold predict`.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{Pairs, PairsOrTriplets, Relations, RowLookup};
+use rankfold::data::{PairsOrTriplets, Relations, RowLookup};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Precise};
-use rankfold::{Error, Model, Real, Result};
+use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::neighbors::level;
 use crate::output::Output;
 use crate::paths;
+use crate::predict_labels::RowsAndLabels;
 use crate::rows::{Fields, NamedRows, check_objects, not_for_ranking};
 use crate::train::ScoreName;
 
@@ -40,12 +40,13 @@ use crate::train::ScoreName;
   rankfold predict aroma.safetensors triplets.txt --rows rows.svm --uncertainty
   rankfold predict model.safetensors pairs.txt --rows people.csv --objects films.csv
   rankfold predict labels.safetensors row-label.txt --rows rows.svm
+      for a model of `train ranking`
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
     model: PathBuf,
 
-    /// Pairs of row ids, `left right` a line, triplets `query positive negative`, or a row and a label; `-` is stdin
+    /// Pairs of row ids, `left right` a line, or triplets `query positive negative`; `-` is stdin
     input: PathBuf,
 
     /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
@@ -85,20 +86,29 @@ impl Predict {
         if model.prior.is_some() {
             not_for_ranking(&[
                 ("--objects", self.objects.is_some()),
+                ("--uncertainty", self.uncertainty),
                 (
                     "--score cosine",
                     matches!(self.score, Some(ScoreName::Cosine)),
                 ),
             ])?;
-            return match &model.form {
-                Precise::F32(_) => self.score_labels::<f32>(&model, start, output),
-                Precise::F64(_) => self.score_labels::<f64>(&model, start, output),
-            };
+            return self.labels(&model, start).run(output);
         }
         check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
             Precise::F32(_) => self.score_pairs::<f32>(&model, start, output),
             Precise::F64(_) => self.score_pairs::<f64>(&model, start, output),
+        }
+    }
+
+    /// What a model that ranks labels is asked for.
+    fn labels<'a>(&'a self, model: &'a Model, start: Instant) -> RowsAndLabels<'a> {
+        RowsAndLabels {
+            model,
+            input: &self.input,
+            rows: self.fields.of(&self.rows),
+            strict: self.strict,
+            start,
         }
     }
 
@@ -130,8 +140,8 @@ impl Predict {
 
         let mut lines = PairsOrTriplets::open(&self.input)?;
         let triplets = matches!(lines, PairsOrTriplets::Triplets(_));
-        let unknown = Cell::new(0_u64);
-        let next = || -> Result<Option<Scored>> {
+        let mut unknown = 0_u64;
+        let mut next = || -> Result<Option<(f64, Option<Estimate>)>> {
             let known = match &mut lines {
                 PairsOrTriplets::Pairs(pairs) => {
                     let found = self.rows_of(pairs, &lookup, of_objects)?;
@@ -158,12 +168,59 @@ impl Predict {
             };
             Ok(known.map(|known| {
                 known.unwrap_or_else(|| {
-                    unknown.set(unknown.get() + 1);
+                    unknown += 1;
                     (0.0, None)
                 })
             }))
         };
-        let unknown = self.print(model, next, triplets, || unknown.get(), start, output)?;
+        if output.is_json() {
+            let (mut scores, mut estimates) = (Vec::new(), Vec::new());
+            while let Some((score, estimate)) = next()? {
+                scores.push(score);
+                estimates.push(estimate);
+            }
+            let mut report = json!({
+                "format": 1,
+                "task": model.card.task,
+                "score": score.unwrap_or(model.card.score).name(),
+                "scores": scores,
+                "unknown": unknown,
+                "seconds": start.elapsed().as_secs_f64(),
+            });
+            if self.uncertainty {
+                let column = |of: &dyn Fn(Estimate) -> f64| -> Vec<Option<f64>> {
+                    estimates.iter().map(|e| e.map(of)).collect()
+                };
+                report["sd"] = json!(column(&|e| e.sd));
+                report["low"] = json!(column(&|e| e.interval(self.level).0));
+                report["high"] = json!(column(&|e| e.interval(self.level).1));
+                if triplets {
+                    report["probability"] = json!(column(&|e| e.above_zero()));
+                }
+            }
+            return output.result(&report, "");
+        }
+        let mut out = output.stream()?;
+        while let Some((score, estimate)) = next()? {
+            let mut line = score.to_string();
+            if self.uncertainty {
+                line += &match estimate {
+                    Some(estimate) => {
+                        let (low, high) = estimate.interval(self.level);
+                        format!("\t{}\t{low}\t{high}", estimate.sd)
+                    }
+                    // Nothing is known of a row that is not there.
+                    None => "\tinf\t-inf\tinf".to_owned(),
+                };
+                if triplets {
+                    let probability = estimate.map_or(0.5, |e| e.above_zero());
+                    line += &format!("\t{probability}");
+                }
+            }
+            line.push('\n');
+            out.put(line.as_bytes())?;
+        }
+        out.commit()?;
         if unknown > 0 {
             let what = if triplets { "triplets" } else { "pairs" };
             output.note(&format!(
@@ -189,109 +246,4 @@ impl Predict {
         };
         Ok(Some(found))
     }
-
-    /// Scores of rows with labels.
-    fn score_labels<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.rows), Side::Left, output)?;
-        let (lookup, scores) = (rows.lookup(), model.label_scores(&rows.prepared)?);
-        let mut pairs = Pairs::of_labels(&self.input)?;
-        let unknown = Cell::new(0_u64);
-        let next = || -> Result<Option<Scored>> {
-            let Some(named) = pairs.next().transpose()? else {
-                return Ok(None);
-            };
-            let place = |e: Error| e.in_file(&self.input).at_line(named.line);
-            let [row, label] = &named.names;
-            let found = model.find_label(label)?;
-            let row = match self.strict {
-                true => lookup.find(row).map(Some),
-                false => lookup.find_any(row),
-            };
-            let row = row.map_err(place)?;
-            if self.strict && found.is_none() {
-                let message = format!("no label is called `{label}`");
-                return Err(place(Error::input(message)));
-            }
-            if row.is_none() || found.is_none() {
-                unknown.set(unknown.get() + 1);
-            }
-            let score = match row {
-                Some(row) => scores.one(row, found),
-                None => model.label_bias(found)?,
-            };
-            Ok(Some((score, None)))
-        };
-        let unknown = self.print(model, next, false, || unknown.get(), start, output)?;
-        if unknown > 0 {
-            output.note(&format!(
-                "{unknown} pairs name a row or a label that is not there; their score is the bias of the label"
-            ));
-        }
-        Ok(())
-    }
-
-    /// Writes scores as they come. Gives the number of lines with an unknown name.
-    fn print(
-        &self,
-        model: &Model,
-        mut next: impl FnMut() -> Result<Option<Scored>>,
-        triplets: bool,
-        unknown: impl Fn() -> u64,
-        start: Instant,
-        output: &Output,
-    ) -> Result<u64> {
-        if output.is_json() {
-            let (mut scores, mut estimates) = (Vec::new(), Vec::new());
-            while let Some((score, estimate)) = next()? {
-                scores.push(score);
-                estimates.push(estimate);
-            }
-            let mut report = json!({
-                "format": 1,
-                "task": model.card.task,
-                "score": self.score.map_or(model.card.score, Into::into).name(),
-                "scores": scores,
-                "unknown": unknown(),
-                "seconds": start.elapsed().as_secs_f64(),
-            });
-            if self.uncertainty {
-                let column = |of: &dyn Fn(Estimate) -> f64| -> Vec<Option<f64>> {
-                    estimates.iter().map(|e| e.map(of)).collect()
-                };
-                report["sd"] = json!(column(&|e| e.sd));
-                report["low"] = json!(column(&|e| e.interval(self.level).0));
-                report["high"] = json!(column(&|e| e.interval(self.level).1));
-                if triplets {
-                    report["probability"] = json!(column(&|e| e.above_zero()));
-                }
-            }
-            output.result(&report, "")?;
-            return Ok(unknown());
-        }
-        let mut out = output.stream()?;
-        while let Some((score, estimate)) = next()? {
-            let mut line = score.to_string();
-            if self.uncertainty {
-                line += &match estimate {
-                    Some(estimate) => {
-                        let (low, high) = estimate.interval(self.level);
-                        format!("\t{}\t{low}\t{high}", estimate.sd)
-                    }
-                    // Nothing is known of a row that is not there.
-                    None => "\tinf\t-inf\tinf".to_owned(),
-                };
-                if triplets {
-                    let probability = estimate.map_or(0.5, |e| e.above_zero());
-                    line += &format!("\t{probability}");
-                }
-            }
-            line.push('\n');
-            out.put(line.as_bytes())?;
-        }
-        out.commit()?;
-        Ok(unknown())
-    }
 }
-
-/// A score, and how sure the model is of it where that is asked for.
-type Scored = (f64, Option<Estimate>);
