@@ -32,6 +32,7 @@ CAPS = [0.003, 0.01, 0.03, 0.1, 0.3, 1]
 FULL_STEPS = [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3]
 WARP_STEPS = [0.1, 0.3, 1]
 PLAIN = "--bias 0 --popularity 0"
+BIASED = "--bias 0.01 --popularity 0.2"
 PASSES, WARP_PASSES = 10, 60
 
 # What others have, from other programs: popularity, ridge, logistic regression.
@@ -154,7 +155,7 @@ def warp(rank, more="--average"):
 
 BEYOND = [
     ("top", lambda rank: loreta(rank, "identity")),
-    ("top, bias", lambda rank: loreta(rank, "identity", bias="")),
+    ("top, bias", lambda rank: loreta(rank, "identity", bias=BIASED)),
     ("WARP", lambda rank: warp(rank, PLAIN)),
     ("WARP, bias", lambda rank: warp(rank, "")),
     ("WARP, average", lambda rank: warp(rank, f"--average {PLAIN}")),

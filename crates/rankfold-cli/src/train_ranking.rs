@@ -98,13 +98,15 @@ pub struct TrainRanking {
     #[arg(long, value_enum, default_value_t = GradientName::Single)]
     gradient: GradientName,
 
-    /// Steps of the biases, as a share of those of W; 0 leaves them where they start
-    #[arg(long, value_name = "B", default_value_t = Ranking::BIAS)]
-    bias: f64,
+    /// Steps of the biases, as a share of those of W; 0 leaves them where they start [default: .001,
+    /// with WARP .01]
+    #[arg(long, value_name = "B")]
+    bias: Option<f64>,
 
-    /// Biases start at P times the logarithm of the share of rows with the label
-    #[arg(long, value_name = "P", default_value_t = Ranking::POPULARITY)]
-    popularity: f64,
+    /// Biases start at P times the logarithm of the share of rows with the label [default: .05, with
+    /// WARP .2]
+    #[arg(long, value_name = "P")]
+    popularity: Option<f64>,
 
     /// Keep the average of W and the biases over the run, later ones weighing more, not the last ones
     #[arg(long)]
@@ -241,8 +243,6 @@ impl TrainRanking {
                 GradientName::Single => Subgradient::Single,
                 GradientName::Summed => Subgradient::Summed,
             })
-            .bias(self.bias)
-            .popularity(self.popularity)
             .average(self.average)
             .init(match self.init {
                 InitName::Identity => Init::Identity,
@@ -262,6 +262,12 @@ impl TrainRanking {
                 standardize: self.standardize,
                 normalize: matches!(self.normalize, Normalize::L2),
             });
+        if let Some(share) = self.bias {
+            options = options.bias(share);
+        }
+        if let Some(weight) = self.popularity {
+            options = options.popularity(weight);
+        }
         if let Some(steps) = self.steps {
             options = options.steps(steps);
         }

@@ -128,7 +128,7 @@ impl<'a, R: Real> Inputs<'a, R> {
         }
         Prior {
             numbered: self.numbered,
-            ..Prior::new(count, self.things.members.len(), options.popularity)
+            ..Prior::new(count, self.things.members.len(), options.start_popularity())
         }
     }
 

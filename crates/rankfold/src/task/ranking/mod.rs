@@ -68,8 +68,8 @@ pub struct Ranking {
     aggressiveness: f64,
     sampler: Sampler,
     gradient: Subgradient,
-    bias: f64,
-    popularity: f64,
+    bias: Option<f64>,
+    popularity: Option<f64>,
     average: bool,
     init: Init,
     order: Order,
@@ -95,13 +95,6 @@ impl TaskOptions for Ranking {
 const EPOCHS: u64 = 10;
 
 impl Ranking {
-    /// Steps of biases as a share of those of W, unless another is asked for.
-    pub const BIAS: f64 = 0.01;
-
-    /// Weight of the popularity of labels at the start, unless another is asked
-    /// for.
-    pub const POPULARITY: f64 = 0.2;
-
     /// The learners that rank labels.
     pub const RULES: [Rule; 4] = [
         Rule::Loreta,
@@ -128,8 +121,8 @@ impl Ranking {
             aggressiveness: 0.1,
             sampler: Sampler::Top,
             gradient: Subgradient::Single,
-            bias: Self::BIAS,
-            popularity: Self::POPULARITY,
+            bias: None,
+            popularity: None,
             average: false,
             init: Init::Zero,
             order: Order::Shuffled,
@@ -204,16 +197,16 @@ impl Ranking {
     }
 
     /// Length of the steps of biases as a share of those of W; with 0 they stay
-    /// where they start.
+    /// where they start. Default: [`Sampler::bias`].
     pub fn bias(mut self, share: f64) -> Self {
-        self.bias = share;
+        self.bias = Some(share);
         self
     }
 
     /// Biases start as so many times the logarithm of the share of rows that have
-    /// the label; 0 starts without.
+    /// the label; 0 starts without. Default: [`Sampler::popularity`].
     pub fn popularity(mut self, weight: f64) -> Self {
-        self.popularity = weight;
+        self.popularity = Some(weight);
         self
     }
 
@@ -302,7 +295,8 @@ impl Ranking {
                 return refuse(format!("the {what} must be above 0, found {value}"));
             }
         }
-        let not_below = [("bias", self.bias), ("popularity", self.popularity)];
+        let RankingRule { bias, .. } = self.learned();
+        let not_below = [("bias", bias), ("popularity", self.start_popularity())];
         for (what, value) in not_below {
             if !(value.is_finite() && value >= 0.0) {
                 return refuse(format!("the {what} must be at least 0, found {value}"));
@@ -346,8 +340,13 @@ impl Ranking {
         RankingRule {
             sampler: self.sampler,
             gradient: self.gradient,
-            bias: self.bias,
+            bias: self.bias.unwrap_or(self.sampler.bias()),
         }
+    }
+
+    /// The weight of the popularity of labels at the start.
+    fn start_popularity(&self) -> f64 {
+        self.popularity.unwrap_or(self.sampler.popularity())
     }
 
     /// Rows of a whole run, where one pass has so many.

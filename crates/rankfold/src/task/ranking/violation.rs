@@ -24,6 +24,23 @@ pub enum Sampler {
 }
 
 impl Sampler {
+    /// Steps of biases as a share of those of W that go well with it. The best wrong
+    /// label is a popular one often enough, so that biases need little help.
+    pub fn bias(self) -> f64 {
+        match self {
+            Sampler::Top => 0.001,
+            Sampler::Warp => 0.01,
+        }
+    }
+
+    /// The weight of the popularity of labels at the start that goes well with it.
+    pub fn popularity(self) -> f64 {
+        match self {
+            Sampler::Top => 0.05,
+            Sampler::Warp => 0.2,
+        }
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
