@@ -733,10 +733,9 @@ words.
 
 {claim_table(lab)}
 From 50K on the order by mAP on messages is that of the paper, f-AROMA, d-AROMA, OASIS; but the gaps to
-OASIS are small, smallest to OASIS with a good C, and on images d-AROMA is ahead only with r=10 after 50K.
-How little r matters depends on what
-is looked at: by precision at 10 on messages the paper's 5 % hold, for f-AROMA by mAP and for both on images
-they do not, mostly because r=.01 is too small.
+OASIS are small, smallest to OASIS with a good C, and on images d-AROMA is level with OASIS at best. How
+little r matters depends on what is looked at: by precision at 10 on messages the paper's 5 % hold, for
+f-AROMA by mAP and for both on images they do not, mostly because r=.01 is too small.
 """
 
 
