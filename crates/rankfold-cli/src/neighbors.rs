@@ -168,11 +168,18 @@ impl Neighbors {
         let listed = |query: usize, found: &[(usize, f64)]| -> Vec<Neighbor> {
             let of_file = found.iter().copied().filter(|&(row, _)| row < count);
             let neighbor = |(row, score)| {
-                let estimate = confidence.as_ref().map(|c| c.pair(query, row));
+                // Ranked by upper bounds, the bound is not the score.
+                let mean = if upper {
+                    projection.score(query, row)
+                } else {
+                    score
+                };
+                let sure = confidence.as_ref().filter(|_| self.uncertainty);
+                let sd = sure.map(|confidence| confidence.deviation(query, row));
                 Neighbor {
                     row,
-                    score: estimate.map_or(score, |estimate| estimate.mean),
-                    estimate: estimate.filter(|_| self.uncertainty),
+                    score: mean,
+                    estimate: sd.map(|sd| Estimate { mean, sd }),
                 }
             };
             of_file.take(k).map(neighbor).collect()

@@ -146,10 +146,11 @@ impl Predict {
                 PairsOrTriplets::Pairs(pairs) => {
                     let found = self.rows_of(pairs, &lookup, of_objects)?;
                     found.map(|named| match named {
-                        [Some(left), Some(right)] => Some((
-                            projection.score(left, right),
-                            confidence.as_ref().map(|c| c.pair(left, right)),
-                        )),
+                        [Some(left), Some(right)] => {
+                            let mean = projection.score(left, right);
+                            let sd = confidence.as_ref().map(|c| c.deviation(left, right));
+                            Some((mean, sd.map(|sd| Estimate { mean, sd })))
+                        }
                         _ => None,
                     })
                 }

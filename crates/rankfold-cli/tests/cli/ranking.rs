@@ -199,6 +199,14 @@ fn streams_bring_new_labels_and_features() {
             "label 6 has no name: expected a number from 0 to 5, or a text",
         ),
         (
+            "{\"row\":{\"1\":1},\"labels\":[\"6\"]}",
+            "label 6 has no name: expected a number from 0 to 5, or a text",
+        ),
+        (
+            "{\"row\":{\"1\":1},\"labels\":[\"\"]}",
+            "expected the name of a label, found an empty text",
+        ),
+        (
             "{\"row\":\"x\",\"labels\":[\"sea\"]}",
             "column 10: no row is called `x`",
         ),

@@ -61,17 +61,26 @@ pub fn calibration_error(bins: &[Bin]) -> f64 {
 }
 
 /// The factor on all variances for which the orders of these triplets are most
-/// likely. The margins are in standard deviations.
-pub fn variance_scale(margins: &[f64]) -> f64 {
+/// likely. The margins are in standard deviations. `None` where they tell nothing:
+/// there are none, or all are 0.
+///
+/// One triplet of the mean margin in the wrong order is added, because a model that
+/// was right every time would be found to know everything.
+pub fn variance_scale(margins: &[f64]) -> Option<f64> {
+    let finite = margins.iter().filter(|z| z.is_finite());
+    let mean = finite.map(|z| z.abs()).sum::<f64>() / margins.len() as f64;
+    if mean.is_nan() || mean == 0.0 {
+        return None;
+    }
     // −Σ log Φ(tz) is convex in t, so it has one valley in log t; the scale is t⁻².
     let cost = |log_t: f64| -> f64 {
         let t = log_t.exp();
         let likelihood = |z: &f64| normal::below(t * z).max(f64::MIN_POSITIVE).ln();
-        -margins.iter().map(likelihood).sum::<f64>()
+        -margins.iter().chain([&-mean]).map(likelihood).sum::<f64>()
     };
     // Golden section.
     const SHARE: f64 = 0.618_033_988_749_894_9;
-    let (mut low, mut high) = (-10.0_f64, 10.0_f64);
+    let (mut low, mut high) = (-10.0 - mean.ln(), 10.0 - mean.ln());
     let inner = |low: f64, high: f64| (high - SHARE * (high - low), low + SHARE * (high - low));
     let (mut a, mut b) = inner(low, high);
     let (mut at_a, mut at_b) = (cost(a), cost(b));
@@ -88,7 +97,7 @@ pub fn variance_scale(margins: &[f64]) -> f64 {
             at_b = cost(b);
         }
     }
-    (-(low + high)).exp()
+    Some((-(low + high)).exp())
 }
 
 #[cfg(test)]
@@ -116,14 +125,14 @@ mod tests {
                 .all(|pair| pair[0].confidence <= pair[1].confidence)
         );
         assert!(calibration_error(&bins) < 0.01);
-        assert!((variance_scale(&drawn(1.0)) - 1.0).abs() < 0.06);
+        assert!((variance_scale(&drawn(1.0)).unwrap() - 1.0).abs() < 0.06);
     }
 
     #[test]
     fn one_factor_repairs_standard_deviations_that_are_too_small() {
         let margins = drawn(4.0);
         assert!(calibration_error(&reliability(&margins, 1.0)) > 0.1);
-        let scale = variance_scale(&margins);
+        let scale = variance_scale(&margins).unwrap();
         assert!((scale / 16.0 - 1.0).abs() < 0.06, "{scale}");
         assert!(calibration_error(&reliability(&margins, scale)) < 0.01);
     }
@@ -133,8 +142,16 @@ mod tests {
         assert!(calibration_error(&reliability(&[], 1.0)).is_nan());
         let three = reliability(&[0.0, f64::INFINITY, f64::NEG_INFINITY], 1.0);
         assert_eq!(three.iter().map(|bin| bin.triplets).sum::<usize>(), 3);
-        for margins in [&[][..], &[1.0; 5], &[-1.0; 5], &[f64::NEG_INFINITY]] {
-            assert!(variance_scale(margins).is_finite());
+        // Nothing to learn from; never wrong; never right; units do not matter.
+        for margins in [&[][..], &[0.0; 5], &[f64::NEG_INFINITY]] {
+            assert_eq!(variance_scale(margins), None);
         }
+        let right = variance_scale(&[1.0; 99]).unwrap();
+        let sure = normal::below(1.0 / right.sqrt());
+        assert!((sure - 0.99).abs() < 1e-3, "{sure}");
+        let wrong = variance_scale(&[-1.0; 5]).unwrap();
+        assert!(wrong > 100.0 && wrong.is_finite());
+        let small = variance_scale(&[1e-9; 99]).unwrap();
+        assert!((small / right / 1e-18 - 1.0).abs() < 1e-3);
     }
 }

@@ -153,7 +153,10 @@ impl<R: Real> Gaussian<R> {
             && right.shape() == (columns, columns)
             && [mean_left.length, left_terms.length] == [rows; 2]
             && [mean_right.length, right_terms.length] == [columns; 2]
-            && mean_left.count() == mean_right.count();
+            && mean_left.count() == mean_right.count()
+            && [&left, &right]
+                .iter()
+                .all(|m| (0..m.shape().0).all(|i| m.row(i)[i].to_f64() >= 0.0));
         sound.then_some(Gaussian {
             mean,
             left,

@@ -97,16 +97,21 @@ impl<'a, R: Real> Confidence<'a, R> {
         (self.scale * variance).sqrt()
     }
 
+    /// The standard deviation of the score of two rows, where the score is known.
+    #[track_caller]
+    pub fn deviation(&self, left: usize, right: usize) -> f64 {
+        self.sd(self.left.row(left), self.right.row(right))
+    }
+
     /// The score of two rows. The mean has the same bits as in a
     /// [`Projection`](super::Projection).
     #[track_caller]
     pub fn pair(&self, left: usize, right: usize) -> Estimate {
-        let (left, right) = (self.left.row(left), self.right.row(right));
         let mut query = Query::default();
-        self.form.ask(&mut query, left);
+        self.form.ask(&mut query, self.left.row(left));
         Estimate {
-            mean: self.form.answer(&mut query, right),
-            sd: self.sd(left, right),
+            mean: self.form.answer(&mut query, self.right.row(right)),
+            sd: self.deviation(left, right),
         }
     }
 

@@ -4,33 +4,65 @@ use crate::linalg::Square;
 use crate::{Error, Real, Result};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo, TensorView};
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::Path;
 
 /// The one metadata key: the crate writes several in random order.
 const KEY: &str = "rankfold";
 
-/// A tensor whose bytes are made when it is written, so that saving never
-/// holds more than one tensor twice.
+/// A tensor whose bytes are made as they are written, so that saving takes no
+/// memory to speak of.
 pub(crate) struct Tensor<'a> {
     dtype: Dtype,
     shape: Vec<usize>,
-    bytes: Box<dyn Fn() -> Vec<u8> + 'a>,
+    write: Box<WriteBytes<'a>>,
 }
 
+type WriteBytes<'a> = dyn Fn(&mut dyn Write) -> std::io::Result<()> + 'a;
+
 impl<'a> Tensor<'a> {
-    /// Unpadded rows of a tall factor, made row by row.
-    pub fn rows<R: Real>(rows: usize, k: usize, row: impl Fn(usize) -> &'a [R] + 'a) -> Self {
+    /// Values given piece by piece: the bytes of one piece are held at a time.
+    fn pieces<R: Real, I: IntoIterator<Item = R>>(
+        shape: Vec<usize>,
+        pieces: usize,
+        piece: impl Fn(usize) -> I + 'a,
+    ) -> Self {
         Tensor {
             dtype: dtype::<R>(),
-            shape: vec![rows, k],
-            bytes: Box::new(move || {
-                let mut out = Vec::with_capacity(rows * k * size_of::<R>());
-                for i in 0..rows {
-                    row(i).iter().for_each(|v| v.put(&mut out));
+            shape,
+            write: Box::new(move |out| {
+                let mut bytes = Vec::new();
+                for i in 0..pieces {
+                    bytes.clear();
+                    piece(i).into_iter().for_each(|v| v.put(&mut bytes));
+                    out.write_all(&bytes)?;
                 }
-                out
+                Ok(())
             }),
         }
+    }
+
+    /// Unpadded rows of a tall factor, made row by row.
+    pub fn rows<R: Real>(rows: usize, k: usize, row: impl Fn(usize) -> &'a [R] + 'a) -> Self {
+        Self::pieces(vec![rows, k], rows, move |i| row(i).iter().copied())
+    }
+
+    /// A matrix made entry by entry.
+    pub fn entries<R: Real>(
+        rows: usize,
+        columns: usize,
+        entry: impl Fn(u32, u32) -> R + 'a,
+    ) -> Self {
+        Self::pieces(vec![rows, columns], rows, move |i| {
+            let row = (0..columns as u32).map(|j| entry(i as u32, j));
+            row.collect::<Vec<R>>()
+        })
+    }
+
+    /// Rows of so many columns that nobody else holds.
+    pub fn owned<R: Real>(columns: usize, values: Vec<R>) -> Self {
+        let shape = vec![values.len() / columns, columns];
+        Self::pieces(shape, 1, move |_| values.clone())
     }
 
     pub fn square(matrix: &'a Square) -> Self {
@@ -42,50 +74,18 @@ impl<'a> Tensor<'a> {
     }
 
     pub fn f64s(values: Vec<f64>) -> Self {
-        Tensor {
-            dtype: Dtype::F64,
-            shape: vec![values.len()],
-            bytes: Box::new(move || values.iter().flat_map(|v| v.to_le_bytes()).collect()),
-        }
-    }
-
-    /// A matrix made entry by entry.
-    pub fn entries<R: Real>(
-        rows: usize,
-        columns: usize,
-        entry: impl Fn(u32, u32) -> R + 'a,
-    ) -> Self {
-        Tensor {
-            dtype: dtype::<R>(),
-            shape: vec![rows, columns],
-            bytes: Box::new(move || {
-                let mut out = Vec::with_capacity(rows * columns * size_of::<R>());
-                for i in 0..rows as u32 {
-                    (0..columns as u32).for_each(|j| entry(i, j).put(&mut out));
-                }
-                out
-            }),
-        }
-    }
-
-    /// Rows of so many columns that nobody else holds.
-    pub fn owned<R: Real>(columns: usize, values: Vec<R>) -> Self {
-        Tensor {
-            dtype: dtype::<R>(),
-            shape: vec![values.len() / columns, columns],
-            bytes: Box::new(move || {
-                let mut out = Vec::with_capacity(values.len() * size_of::<R>());
-                values.iter().for_each(|v| v.put(&mut out));
-                out
-            }),
-        }
+        Self::pieces(vec![values.len()], 1, move |_| values.clone())
     }
 
     pub fn u64s(values: Vec<u64>) -> Self {
         Tensor {
             dtype: Dtype::U64,
             shape: vec![values.len()],
-            bytes: Box::new(move || values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+            write: Box::new(move |out| {
+                values
+                    .iter()
+                    .try_for_each(|v| out.write_all(&v.to_le_bytes()))
+            }),
         }
     }
 
@@ -93,7 +93,7 @@ impl<'a> Tensor<'a> {
         Tensor {
             dtype: Dtype::U8,
             shape: vec![values.len()],
-            bytes: Box::new(move || values.clone()),
+            write: Box::new(move |out| out.write_all(&values)),
         }
     }
 }
@@ -141,7 +141,7 @@ pub(crate) fn write(path: &Path, card: String, mut tensors: Tensors<'_>) -> Resu
         out.write_all(&b"       "[..padding])?;
         tensors
             .iter()
-            .try_for_each(|(_, tensor)| out.write_all(&(tensor.bytes)()))
+            .try_for_each(|(_, tensor)| (tensor.write)(out))
     })
 }
 

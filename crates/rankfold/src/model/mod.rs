@@ -483,6 +483,10 @@ impl Model {
         if low_rank && !(1..=1 << 16).contains(&header.rank) {
             return Err(file.error(format!("a rank of {} is not possible", header.rank)));
         }
+        let scale = header.card.variance_scale.unwrap_or(1.0);
+        if !(scale.is_finite() && scale > 0.0) {
+            return Err(file.error(format!("a factor of {scale} on variances is not possible")));
+        }
         let (name, rank, upkeep) = (&header.form, header.rank, header.upkeep);
         let form = match header.precision.as_str() {
             "f32" => Precise::F32(forms::read(file, name, rank, upkeep, "")?),

@@ -268,7 +268,7 @@ impl<R: Real> Inputs<'_, R> {
         };
         let objects = self.objects.as_ref().and_then(Things::classified);
         let margins = standard_margins(form, queries, objects, seed).ok()?;
-        Some(variance_scale(&margins))
+        variance_scale(&margins)
     }
 
     /// What LEGO aims at: the 5th and the 95th percentile of the squared

@@ -583,6 +583,15 @@ fn damaged_distributions_are_refused() {
                 "{error}"
             );
         }
+        std::fs::write(&path, &good).unwrap();
+        let mut scaled = Model::load(&path).unwrap();
+        scaled.card.variance_scale = Some(-1.0);
+        scaled.save(&path).unwrap();
+        let error = Model::load(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with("a factor of -1 on variances is not possible"),
+            "{error}"
+        );
         // Every prefix is refused, none panics.
         for end in (0..good.len()).step_by(97) {
             std::fs::write(&path, &good[..end]).unwrap();

@@ -59,20 +59,23 @@ impl<R: Real> Online<R> {
     /// The number of a label as a line gives it.
     fn label_of(&mut self, label: &LabelName) -> Result<u32> {
         let numbered = self.labels_mut()?.prior.numbered;
-        match label {
-            LabelName::Number(n) if numbered > 0 => Ok(*n as u32),
-            LabelName::Number(n) => self.label(&n.to_string()),
-            LabelName::Name(name) => self.label(name),
+        match (label, number_of(label)) {
+            (_, Some(n)) if numbered > 0 => Ok(n as u32),
+            (LabelName::Number(n), _) => self.label(&n.to_string()),
+            (LabelName::Name(name), _) => self.label(name),
         }
     }
 
     /// Whether all numbers of labels have a label, where labels have numbers.
     fn check_labels(&mut self, labels: &[LabelName]) -> Result<()> {
         let numbered = self.labels_mut()?.prior.numbered as u64;
-        let beyond = labels.iter().find_map(|label| match label {
-            LabelName::Number(n) if numbered > 0 && *n >= numbered => Some(n),
-            _ => None,
-        });
+        if labels.contains(&LabelName::Name(String::new())) {
+            return Err(Error::input(
+                "expected the name of a label, found an empty text",
+            ));
+        }
+        let mut numbers = labels.iter().filter_map(number_of);
+        let beyond = numbers.find(|&n| numbered > 0 && n >= numbered);
         match beyond {
             None => Ok(()),
             Some(n) => Err(Error::input(format!(
@@ -213,4 +216,12 @@ fn no_label(label: u32, count: usize) -> Error {
     Error::input(format!(
         "label {label} is none of the {count} that the model ranks"
     ))
+}
+
+/// The number that a label is, also as a text: rows in files have numbers as texts.
+fn number_of(label: &LabelName) -> Option<u64> {
+    match label {
+        LabelName::Number(n) => Some(*n),
+        LabelName::Name(text) => text.parse().ok(),
+    }
 }

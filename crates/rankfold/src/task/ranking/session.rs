@@ -134,6 +134,7 @@ impl<'a, R: Real> RankingSession<'a, R> {
             best_bias,
             average_bias,
         } = checkpoint;
+        let no_biases = || Error::input("the checkpoint is damaged: biases of labels are missing");
         let seen = model.card.counters.steps;
         let prior = model.prior.unwrap_or_default();
         let form = model.form.into_precision()?;
@@ -145,15 +146,16 @@ impl<'a, R: Real> RankingSession<'a, R> {
         course.window = state.window;
         course.measured = state.measured;
         course.without_gain = state.without_gain;
-        if let (Some(kept), Some(form), Some(bias)) = (state.best, best, best_bias) {
+        if let (Some(kept), Some(form)) = (state.best, best) {
+            let bias = best_bias.ok_or_else(no_biases)?;
             course.best = Some(Kept {
                 model: (form.into_precision()?, bias),
                 counters: kept.counters,
                 map: kept.map,
             });
         }
-        if let (Some(kept), Some(form), Some(bias)) = (state.average, average, average_bias) {
-            session.average_bias = bias;
+        if let (Some(kept), Some(form)) = (state.average, average) {
+            session.average_bias = average_bias.ok_or_else(no_biases)?;
             session.average = Some(Average {
                 form: form.into_precision()?,
                 looks: kept.looks,
