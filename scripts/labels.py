@@ -312,9 +312,8 @@ WARP were made wider once, after the first results, because baselines stood at t
 {bars(lab)}
 The rank of the last column is the best on held-out rows. On corel5k, with 500 test rows, it is a tie with
 ridge. The figures for ridge and logistic regression come from other programs; ridge had the best of three
-penalties, picked on the test rows. Passive-aggressive learning with the single gradient, LORETA's own, runs
-away where C is .1 or more, because its step is measured by a loss that the direction does not fit; with the
-summed one it is stable, better on bibtex, where LORETA's lead is then below the bar, and worse elsewhere.
+penalties, picked on the test rows. With the summed gradient passive-aggressive learning is better on
+bibtex, where LORETA's lead is then below the bar, and worse elsewhere; LORETA has the single one here.
 
 ## All learners
 

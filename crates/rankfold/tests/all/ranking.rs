@@ -406,6 +406,41 @@ fn every_learner_start_and_sampler_beats_popularity() {
     }
 }
 
+/// Rows of many labels and a wrong label that counts once: the step must be measured
+/// by what it changes.
+#[test]
+fn passive_aggressive_steps_do_not_run_away() {
+    let mut random = Random::new(5, 0);
+    let mut text = String::new();
+    for _ in 0..400 {
+        let mut labels: Vec<usize> = (0..8).map(|_| random.below(20)).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        let labels: Vec<String> = labels.iter().map(usize::to_string).collect();
+        let mut features: Vec<usize> = (0..6).map(|_| 1 + random.below(30)).collect();
+        features.sort_unstable();
+        features.dedup();
+        let features: Vec<String> = features.iter().map(|f| format!("{f}:0.4")).collect();
+        text += &format!("{} {}\n", labels.join(","), features.join(" "));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let train = read(&folder, &text);
+    for gradient in [Subgradient::Single, Subgradient::Summed] {
+        let options = Ranking::new(Rule::PassiveAggressive)
+            .rank(8)
+            .epochs(30)
+            .gradient(gradient)
+            .aggressiveness(1.0);
+        let counters = options.fit(&train).unwrap().card.counters;
+        assert!(counters.updates > 20, "{gradient:?}: {counters:?}");
+        assert!(
+            counters.mean_loss() < 30.0,
+            "{gradient:?}: {}",
+            counters.mean_loss()
+        );
+    }
+}
+
 #[test]
 fn the_step_size_is_chosen_and_the_best_model_kept() {
     let folder = tempfile::tempdir().unwrap();

@@ -213,6 +213,23 @@ pub(crate) struct Violations<R> {
 }
 
 impl<R: Real> Violations<R> {
+    /// The loss as a learner sees it that steps until it is gone. Where a wrong label
+    /// counts once beside several right ones, its score must count once as well: a
+    /// step measured by more than the direction changes would run away.
+    fn reach(&self, learner: &AnyLearner<R>, loss: f64) -> f64 {
+        let counted_once = matches!(learner, AnyLearner::PassiveAggressive(_))
+            && self.rule.sampler == Sampler::Top
+            && self.rule.gradient == Subgradient::Single;
+        if !counted_once {
+            return loss;
+        }
+        let labels = self.direction.as_row();
+        let wrong = labels.iter().find(|(_, v)| v.to_f64() < 0.0);
+        let score = wrong.map_or(0.0, |(y, _)| self.scores[y as usize]);
+        let right = labels.indices.len().saturating_sub(1);
+        loss - right.saturating_sub(1) as f64 * score
+    }
+
     pub fn new(rule: RankingRule) -> Self {
         Violations {
             rule,
@@ -285,7 +302,7 @@ impl<R: Real> Violations<R> {
             ..step
         };
         // What W has to add along the direction before the loss is gone.
-        let target = loss + learner.score(example);
+        let target = self.reach(learner, loss) + learner.score(example);
         let learned = learner.learn(example, target, Loss::Margin, step);
         if learned.outcome != Outcome::Refused {
             let size = step.size * self.rule.bias;
