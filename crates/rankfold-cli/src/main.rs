@@ -16,6 +16,7 @@ mod predict;
 mod predict_labels;
 mod rank;
 mod rows;
+mod shared_options;
 mod split;
 mod train;
 mod train_ranking;

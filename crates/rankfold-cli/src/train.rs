@@ -6,16 +6,14 @@ use std::time::Instant;
 use clap::{Args, Subcommand, ValueEnum};
 use rankfold::data::text::Vocabulary;
 use rankfold::data::{Labelled, Triplets};
-use rankfold::model::Steps;
 use rankfold::online::{AromaOptions, Rule, UpdateOn};
 use rankfold::sample::{Given, Triplet};
-use rankfold::task::{Checkpoint, Init, Negatives, Select, Session, TrainingData};
+use rankfold::task::{Init, Negatives, Select, Session, TrainingData};
 use rankfold::{Error, Real, Result, Score, Similarity};
 
-use crate::drive::Drive;
 use crate::output::Output;
-use crate::paths;
 use crate::rows::{Fields, placed, read_rows};
+use crate::shared_options::{Precision, SharedOptions};
 use crate::train_ranking::TrainRanking;
 
 /// Learn a model from data
@@ -178,75 +176,22 @@ pub struct TrainSimilarity {
     #[arg(long, value_enum)]
     init: Option<InitName>,
 
-    /// Seed of everything random; the same seed gives the same bytes
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-
     /// Learn from these triplets of row ids, `query positive negative` a line; `-` is stdin. With
     /// --objects the last two are ids of objects
     #[arg(long, value_name = "FILE")]
     triplets: Option<PathBuf>,
 
-    /// Validation rows: the model with the best mAP on them is kept
-    #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
-    valid: Option<PathBuf>,
-
     /// The labels of the validation rows, as with --labels
     #[arg(long, value_name = "FILE", requires = "valid")]
     valid_labels: Option<PathBuf>,
-
-    /// Hold out this share of the rows for validation
-    #[arg(long, value_name = "F", default_value_t = 0.0)]
-    valid_fraction: f64,
-
-    /// Stop after N measurements without a better validation mAP
-    #[arg(long, value_name = "N")]
-    patience: Option<u32>,
-
-    /// Write the learning curve here, a JSON object a line
-    #[arg(long, value_name = "FILE")]
-    curve: Option<PathBuf>,
-
-    /// Steps between two points of the curve [default: a twentieth of the steps]
-    #[arg(long, value_name = "N")]
-    curve_every: Option<u64>,
-
-    /// Save the whole state of training here now and then
-    #[arg(long, value_name = "FILE")]
-    checkpoint: Option<PathBuf>,
-
-    /// Steps between two checkpoints [default: a twentieth of the steps]
-    #[arg(long, value_name = "N", requires = "checkpoint")]
-    checkpoint_every: Option<u64>,
-
-    /// Go on from this checkpoint of the same command
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
-
-    /// How the tall factors are stored
-    #[arg(long, value_enum, default_value_t = Precision::F32)]
-    precision: Precision,
 
     /// How the model scores two rows; can be overridden later [default: cosine for
     /// loreta-psd and gradient-psd, dot for the others]
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
-    /// Weight features by how rare they are; the model keeps the weights
-    #[arg(long, value_enum, default_value_t = Weight::None)]
-    weight: Weight,
-
-    /// Scale rows to length one; the model does so too
-    #[arg(long, value_enum, default_value_t = Normalize::None)]
-    normalize: Normalize,
-
-    /// Subtract column means and divide by standard deviations; the model keeps them
-    #[arg(long)]
-    standardize: bool,
-
-    /// Threads for validation [default: all cores]; the result does not depend on it
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[command(flatten)]
+    shared: SharedOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -328,24 +273,6 @@ enum SelectName {
     Uncertain,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Precision {
-    F32,
-    F64,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Weight {
-    None,
-    Tfidf,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Normalize {
-    None,
-    L2,
-}
-
 /// `--score` of several commands.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ScoreName {
@@ -366,7 +293,7 @@ impl From<ScoreName> for Score {
 
 impl TrainSimilarity {
     fn run(self, output: &Output) -> Result<()> {
-        match self.precision {
+        match self.shared.precision {
             Precision::F32 => self.train::<f32>(output),
             Precision::F64 => self.train::<f64>(output),
         }
@@ -410,15 +337,11 @@ impl TrainSimilarity {
             })
             .select(select)
             .average(self.average)
-            .seed(self.seed)
+            .seed(self.shared.seed)
             .step_limit((self.step_limit != f64::INFINITY).then_some(self.step_limit))
-            .valid_fraction(self.valid_fraction)
-            .threads(crate::threads(self.threads))
-            .preprocess(Steps {
-                tfidf: matches!(self.weight, Weight::Tfidf),
-                standardize: self.standardize,
-                normalize: matches!(self.normalize, Normalize::L2),
-            });
+            .valid_fraction(self.shared.valid_fraction)
+            .threads(self.shared.threads())
+            .preprocess(self.shared.preprocess());
         if let Some(init) = self.init {
             options = options.init(match init {
                 InitName::Identity => Init::Identity,
@@ -441,10 +364,10 @@ impl TrainSimilarity {
         if let Some(triplets) = self.decay {
             options = options.decay(triplets);
         }
-        if let Some(checks) = self.patience {
+        if let Some(checks) = self.shared.patience {
             options = options.patience(checks);
         }
-        if let Some(steps) = self.curve_every {
+        if let Some(steps) = self.shared.curve_every {
             options = options.curve_every(steps);
         }
         options
@@ -452,27 +375,11 @@ impl TrainSimilarity {
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        if self.patience.is_some() && self.valid.is_none() && self.valid_fraction == 0.0 {
-            return Err(Error::input("--patience needs --valid or --valid-fraction"));
-        }
-        if self.checkpoint_every == Some(0) {
-            return Err(Error::input("--checkpoint-every must be at least 1 step"));
-        }
-        for (name, path) in [("--curve", &self.curve), ("--checkpoint", &self.checkpoint)] {
-            if path.as_deref() == Some(Path::new("-")) {
-                return Err(Error::input(format!("{name} needs a file, not `-`")));
-            }
-        }
-        paths::check(
-            &[
-                Some(&self.output),
-                self.curve.as_deref(),
-                self.checkpoint.as_deref(),
-            ],
+        self.shared.check(
+            &self.output,
             &[
                 Some(&self.data),
                 self.triplets.as_deref(),
-                self.valid.as_deref(),
                 self.labels.as_deref(),
                 self.valid_labels.as_deref(),
                 self.vocabulary.as_deref(),
@@ -499,7 +406,7 @@ impl TrainSimilarity {
             .map(|path| read_triplets(path, &data, objects.as_ref()))
             .transpose()?
             .map(Given::List);
-        let valid = self.valid.as_ref();
+        let valid = self.shared.valid.as_ref();
         let valid = valid.map(|path| {
             let source = self.fields.of_all(path);
             read_rows::<R>(&source, vocabulary.as_ref(), self.valid_labels.as_ref())
@@ -509,18 +416,7 @@ impl TrainSimilarity {
             let with = data.with_vocabulary(vocabulary);
             data = with.map_err(|e| e.in_file(&self.data))?;
         }
-        let resumed = match &self.resume {
-            // The first round of a loop that always says --resume.
-            Some(path) if !path.exists() && self.checkpoint.as_ref() == Some(path) => {
-                output.note(&format!(
-                    "`{}` is not there yet: starting anew",
-                    path.display()
-                ));
-                None
-            }
-            Some(path) => Some((path, Checkpoint::load(path)?)),
-            None => None,
-        };
+        let resumed = self.shared.resumed(output)?;
         let training = TrainingData {
             rows: &data,
             objects: objects.as_ref(),
@@ -546,18 +442,11 @@ impl TrainSimilarity {
         if session.storage() == "sparse" {
             output.note("all entries of W do not fit in memory: only those that a triplet touches are stored");
         }
-        let drive = Drive {
-            output,
-            model: &self.output,
-            curve: self.curve.as_ref(),
-            checkpoint: self.checkpoint.as_ref(),
-            checkpoint_every: self.checkpoint_every,
-            rule: self.rule(),
-            seed: self.seed,
-            skipped: self.objects.as_ref().map(|_| skipped),
-            start,
-            earlier,
-        };
+        let (rule, skipped) = (self.rule(), self.objects.as_ref().map(|_| skipped));
+        let times = (start, earlier);
+        let drive = self
+            .shared
+            .drive(output, &self.output, rule, skipped, times);
         drive.run(session)
     }
 

@@ -6,16 +6,14 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use rankfold::data::text::Vocabulary;
 use rankfold::data::{Labelled, read_label_names};
-use rankfold::model::Steps;
 use rankfold::online::Rule;
-use rankfold::task::{Checkpoint, Init, Order, RankingSession, Sampler, Subgradient};
-use rankfold::{Error, Ids, Ranking, Real, Result};
+use rankfold::task::{Init, Order, RankingSession, Sampler, Subgradient};
+use rankfold::{Ids, Ranking, Real, Result};
 
-use crate::drive::Drive;
 use crate::output::Output;
-use crate::paths;
 use crate::rows::{Fields, read_rows};
-use crate::train::{InitName, Normalize, Precision, Weight};
+use crate::shared_options::{Precision, SharedOptions};
+use crate::train::InitName;
 
 /// Learn to rank labels
 ///
@@ -121,61 +119,8 @@ pub struct TrainRanking {
     #[arg(long, value_enum, default_value_t = OrderName::Shuffled)]
     order: OrderName,
 
-    /// Seed of everything random; the same seed gives the same bytes
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-
-    /// Validation rows: the model with the best mAP on them is kept
-    #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
-    valid: Option<PathBuf>,
-
-    /// Hold out this share of the rows for validation
-    #[arg(long, value_name = "F", default_value_t = 0.0)]
-    valid_fraction: f64,
-
-    /// Stop after N measurements without a better validation mAP
-    #[arg(long, value_name = "N")]
-    patience: Option<u32>,
-
-    /// Write the learning curve here, a JSON object a line
-    #[arg(long, value_name = "FILE")]
-    curve: Option<PathBuf>,
-
-    /// Steps between two points of the curve [default: a twentieth of the steps]
-    #[arg(long, value_name = "N")]
-    curve_every: Option<u64>,
-
-    /// Save the whole state of training here now and then
-    #[arg(long, value_name = "FILE")]
-    checkpoint: Option<PathBuf>,
-
-    /// Steps between two checkpoints [default: a twentieth of the steps]
-    #[arg(long, value_name = "N", requires = "checkpoint")]
-    checkpoint_every: Option<u64>,
-
-    /// Go on from this checkpoint of the same command
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
-
-    /// How the tall factors are stored
-    #[arg(long, value_enum, default_value_t = Precision::F32)]
-    precision: Precision,
-
-    /// Weight features by how rare they are; the model keeps the weights
-    #[arg(long, value_enum, default_value_t = Weight::None)]
-    weight: Weight,
-
-    /// Scale rows to length one; the model does so too
-    #[arg(long, value_enum, default_value_t = Normalize::None)]
-    normalize: Normalize,
-
-    /// Subtract column means and divide by standard deviations; the model keeps them
-    #[arg(long)]
-    standardize: bool,
-
-    /// Threads for validation [default: all cores]; the result does not depend on it
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[command(flatten)]
+    shared: SharedOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -225,7 +170,7 @@ enum OrderName {
 
 impl TrainRanking {
     pub fn run(self, output: &Output) -> Result<()> {
-        match self.precision {
+        match self.shared.precision {
             Precision::F32 => self.train::<f32>(output),
             Precision::F64 => self.train::<f64>(output),
         }
@@ -253,15 +198,11 @@ impl TrainRanking {
                 OrderName::Shuffled => Order::Shuffled,
                 OrderName::Given => Order::Given,
             })
-            .seed(self.seed)
+            .seed(self.shared.seed)
             .step_limit((self.step_limit != f64::INFINITY).then_some(self.step_limit))
-            .valid_fraction(self.valid_fraction)
-            .threads(crate::threads(self.threads))
-            .preprocess(Steps {
-                tfidf: matches!(self.weight, Weight::Tfidf),
-                standardize: self.standardize,
-                normalize: matches!(self.normalize, Normalize::L2),
-            });
+            .valid_fraction(self.shared.valid_fraction)
+            .threads(self.shared.threads())
+            .preprocess(self.shared.preprocess());
         if let Some(share) = self.bias {
             options = options.bias(share);
         }
@@ -280,36 +221,20 @@ impl TrainRanking {
         if let Some(rows) = self.decay {
             options = options.decay(rows);
         }
-        if let Some(checks) = self.patience {
+        if let Some(checks) = self.shared.patience {
             options = options.patience(checks);
         }
-        if let Some(steps) = self.curve_every {
+        if let Some(steps) = self.shared.curve_every {
             options = options.curve_every(steps);
         }
         options
     }
 
     fn check(&self) -> Result<()> {
-        if self.patience.is_some() && self.valid.is_none() && self.valid_fraction == 0.0 {
-            return Err(Error::input("--patience needs --valid or --valid-fraction"));
-        }
-        if self.checkpoint_every == Some(0) {
-            return Err(Error::input("--checkpoint-every must be at least 1 step"));
-        }
-        for (name, path) in [("--curve", &self.curve), ("--checkpoint", &self.checkpoint)] {
-            if path.as_deref() == Some(Path::new("-")) {
-                return Err(Error::input(format!("{name} needs a file, not `-`")));
-            }
-        }
-        paths::check(
-            &[
-                Some(&self.output),
-                self.curve.as_deref(),
-                self.checkpoint.as_deref(),
-            ],
+        self.shared.check(
+            &self.output,
             &[
                 Some(&self.data),
-                self.valid.as_deref(),
                 self.label_names.as_deref(),
                 self.vocabulary.as_deref(),
             ],
@@ -330,7 +255,7 @@ impl TrainRanking {
         let source = self.fields.of(&self.data);
         let data = read_rows::<R>(&source, vocabulary.as_ref(), None)?;
         let mut data = named(data, names.as_ref(), &self.data)?;
-        let valid = self.valid.as_ref().map(|path| {
+        let valid = self.shared.valid.as_ref().map(|path| {
             let source = self.fields.of_all(path);
             let valid = read_rows::<R>(&source, vocabulary.as_ref(), None)?;
             named(valid, names.as_ref(), path)
@@ -340,18 +265,7 @@ impl TrainRanking {
             let with = data.with_vocabulary(vocabulary);
             data = with.map_err(|e| e.in_file(&self.data))?;
         }
-        let resumed = match &self.resume {
-            // The first round of a loop that always says --resume.
-            Some(path) if !path.exists() && self.checkpoint.as_ref() == Some(path) => {
-                output.note(&format!(
-                    "`{}` is not there yet: starting anew",
-                    path.display()
-                ));
-                None
-            }
-            Some(path) => Some((path, Checkpoint::load(path)?)),
-            None => None,
-        };
+        let resumed = self.shared.resumed(output)?;
         let mut earlier = 0.0;
         let session = match resumed {
             Some((path, checkpoint)) => {
@@ -379,18 +293,11 @@ impl TrainRanking {
                 listed.join(", ")
             ));
         }
-        let drive = Drive {
-            output,
-            model: &self.output,
-            curve: self.curve.as_ref(),
-            checkpoint: self.checkpoint.as_ref(),
-            checkpoint_every: self.checkpoint_every,
-            rule: options.rule(),
-            seed: self.seed,
-            skipped: Some(skipped),
-            start,
-            earlier,
-        };
+        let (rule, skipped) = (options.rule(), Some(skipped));
+        let times = (start, earlier);
+        let drive = self
+            .shared
+            .drive(output, &self.output, rule, skipped, times);
         drive.run(session)
     }
 }
