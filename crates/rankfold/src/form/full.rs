@@ -122,6 +122,12 @@ impl<R: Real> Full<R> {
         Ok(())
     }
 
+    /// Takes growth back: the entries beyond are those of features that are not
+    /// there.
+    pub(crate) fn cut(&mut self, rows: usize, columns: usize) {
+        (self.rows, self.columns) = (rows.min(self.rows), columns.min(self.columns));
+    }
+
     /// leftᵀ W right, at the cost of its non-zeros on both sides. Here and below
     /// unseen features weigh nothing.
     pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
@@ -232,6 +238,14 @@ mod tests {
         }
         assert_eq!(grown, whole);
         assert_eq!(whole.row(29)[29], 1.0);
+        let mut again = grown.clone();
+        again.grow(50, 45).unwrap();
+        again.cut(40, 30);
+        assert_eq!(again, whole);
+        again.grow(50, 45).unwrap();
+        grown.grow(50, 45).unwrap();
+        assert_eq!(again, grown);
+        grown.cut(40, 30);
         assert!(grown.grow(1 << 40, 1 << 40).is_err());
         assert_eq!(grown.shape(), (40, 30));
     }

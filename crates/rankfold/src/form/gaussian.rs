@@ -11,7 +11,7 @@
 
 use super::Full;
 use crate::kernel::sum_scaled;
-use crate::{Real, Result, SparseRow};
+use crate::{Real, Result, SparseRow, memory};
 
 /// Updates that wait, unless another number is asked for.
 const BLOCK: usize = 64;
@@ -107,14 +107,10 @@ impl<R: Real> Gaussian<R> {
     /// A diagonal mean with covariance I ⊗ I. Refused when it does not fit in
     /// memory.
     pub fn new(rows: usize, columns: usize, diagonal: f64) -> Result<Self> {
-        let bytes = (rows as u128 * columns as u128
-            + rows as u128 * rows as u128
-            + columns as u128 * columns as u128)
-            * size_of::<R>() as u128;
-        crate::memory::require(
-            bytes,
-            &format!("a Gaussian over matrices of {rows} × {columns}"),
-        )?;
+        let (n, m) = (rows as u128, columns as u128);
+        let bytes = (n * m + n * n + m * m) * size_of::<R>() as u128;
+        let what = format!("a Gaussian over matrices of {rows} × {columns}");
+        memory::require(bytes, &what)?;
         Ok(Self::from_matrices(
             Full::diagonal(rows, columns, diagonal)?,
             Full::diagonal(rows, rows, 1.0)?,
@@ -286,12 +282,27 @@ impl<R: Real> Gaussian<R> {
     }
 
     /// Grows to at least this many rows and columns; new features have mean 0
-    /// and variance 1.
+    /// and variance 1. All or nothing: matrices of different sizes would be no
+    /// Gaussian.
     pub fn grow(&mut self, rows: usize, columns: usize) -> Result<()> {
-        self.mean.grow(rows, columns)?;
-        let (rows, columns) = self.mean.shape();
-        self.left.grow(rows, rows)?;
-        self.right.grow(columns, columns)?;
+        let (rows, columns) = (rows.max(self.shape().0), columns.max(self.shape().1));
+        if (rows, columns) == self.shape() {
+            return Ok(());
+        }
+        // The largest of the three is a covariance.
+        let side = rows.max(columns);
+        let bytes = side as u128 * side as u128 * size_of::<R>() as u128;
+        memory::require(bytes, &format!("a covariance of {side} features"))?;
+        let before = self.shape();
+        let mut grown = self.mean.grow(rows, columns);
+        grown = grown.and_then(|()| self.left.grow(rows, rows));
+        grown = grown.and_then(|()| self.right.grow(columns, columns));
+        if grown.is_err() {
+            self.mean.cut(before.0, before.1);
+            self.left.cut(before.0, before.0);
+            self.right.cut(before.1, before.1);
+            return grown;
+        }
         self.mean_left.grow(rows);
         self.left_terms.grow(rows);
         self.mean_right.grow(columns);

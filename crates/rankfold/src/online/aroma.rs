@@ -219,6 +219,9 @@ impl<R: Real> Learner<R> for AromaFactored<R> {
                 self.wp.resize(m, 0.0);
                 self.form.project(&mut self.wq, q);
                 self.form.project_right(&mut self.wp, p);
+                if !(fits::<R>(&self.wq, lambda.max(1.0)) && fits::<R>(&self.wp, omega.max(1.0))) {
+                    return Outcome::Refused;
+                }
                 let both = lambda * omega * score + c * (1.0 - lambda * a) * (1.0 - omega * b);
                 for (wq, y) in self.wq.iter_mut().zip(&self.y) {
                     *wq = both * y - lambda * *wq;

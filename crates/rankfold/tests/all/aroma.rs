@@ -559,6 +559,32 @@ fn a_table_grows_entry_by_entry() {
     assert_eq!(grown.entry(1 << 30, 1 << 30), (1.0, 1.0));
 }
 
+/// A side whose covariance does not fit leaves the distribution as it was, and able
+/// to learn and to be saved.
+#[test]
+fn a_gaussian_that_cannot_grow_stays_as_it_is() {
+    let mut learner = AromaFactored::new(
+        Gaussian::<f64>::new(3, 2, 0.0).unwrap(),
+        AromaOptions::default(),
+    );
+    let (q, p) = (
+        SparseVec::from_entries(vec![(0, 1.0), (2, -0.5)]),
+        SparseVec::from_entries(vec![(1, 1.0)]),
+    );
+    assert_eq!(learn(&mut learner, &q, &p, 1.0), Outcome::Moved);
+    let before = learner.form().clone();
+    // The mean would fit in memory, and so would the other covariance.
+    for (rows, columns) in [(1 << 24, 2), (3, 1 << 24)] {
+        let error = learner.grow(rows, columns).unwrap_err();
+        let start = "a covariance of 16777216 features needs 2097152.0 GiB of memory";
+        assert!(error.message.starts_with(start), "{error}");
+        assert_eq!(learner.form(), &before);
+    }
+    assert_eq!(learn(&mut learner, &q, &p, 1.0), Outcome::Moved);
+    learner.grow(4, 3).unwrap();
+    assert_eq!(learner.form().shape(), (4, 3));
+}
+
 #[test]
 fn damaged_distributions_are_refused() {
     let folder = tempfile::tempdir().unwrap();
