@@ -21,6 +21,7 @@ mod split;
 mod train;
 mod train_ranking;
 mod transform;
+mod uncertainty;
 mod update;
 mod vectorize;
 

@@ -15,6 +15,7 @@ use crate::output::Output;
 use crate::paths;
 use crate::rows::{Fields, NamedRows, check_objects};
 use crate::train::ScoreName;
+use crate::uncertainty::Uncertainty;
 
 /// List the rows most like a row
 ///
@@ -65,14 +66,8 @@ pub struct Neighbors {
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
-    /// Add how sure the model is: standard deviation, and the ends of an interval (see --level); for
-    /// models of AROMA
-    #[arg(long)]
-    uncertainty: bool,
-
-    /// The probability with which the score is in its interval
-    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = level)]
-    level: f64,
+    #[command(flatten)]
+    uncertainty: Uncertainty,
 
     /// Rank by the score, or by its upper bound, score + --explore · standard deviation, which favours
     /// what the model knows little of; for models of AROMA
@@ -92,12 +87,6 @@ pub struct Neighbors {
 enum RankBy {
     Score,
     Upper,
-}
-
-/// `--level` of several commands.
-pub fn level(text: &str) -> std::result::Result<f64, String> {
-    let level = text.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 1.0);
-    level.ok_or_else(|| "expected a probability above 0 and below 1".to_owned())
 }
 
 fn deviations(text: &str) -> std::result::Result<f64, String> {
@@ -147,7 +136,7 @@ impl Neighbors {
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
         let upper = self.rank_by == RankBy::Upper;
-        let confidence = match self.uncertainty || upper {
+        let confidence = match self.uncertainty.wanted || upper {
             true => {
                 let found = model.confidence(&rows.prepared, objects.as_ref().map(|o| &o.prepared));
                 Some(found.map_err(|e| e.in_file(&self.model))?)
@@ -174,7 +163,7 @@ impl Neighbors {
                 } else {
                     score
                 };
-                let sure = confidence.as_ref().filter(|_| self.uncertainty);
+                let sure = confidence.as_ref().filter(|_| self.uncertainty.wanted);
                 let sd = sure.map(|confidence| confidence.deviation(query, row));
                 Neighbor {
                     row,
@@ -194,8 +183,7 @@ impl Neighbors {
                     let id = candidates.ids.name(found.row);
                     lines += &format!("{name}\t{rank}\t{id}\t{}", found.score);
                     if let Some(estimate) = found.estimate {
-                        let (low, high) = estimate.interval(self.level);
-                        lines += &format!("\t{}\t{low}\t{high}", estimate.sd);
+                        lines += &self.uncertainty.columns(&estimate);
                     }
                     lines.push('\n');
                 }
@@ -215,7 +203,7 @@ impl Neighbors {
                 let id = candidates.ids.name(found.row);
                 let mut one = json!({ "id": id, "score": found.score });
                 if let Some(estimate) = found.estimate {
-                    let (low, high) = estimate.interval(self.level);
+                    let (low, high) = self.uncertainty.interval(&estimate);
                     one["sd"] = json!(estimate.sd);
                     one["low"] = json!(low);
                     one["high"] = json!(high);

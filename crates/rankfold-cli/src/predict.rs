@@ -10,12 +10,12 @@ use rankfold::model::{Estimate, Precise};
 use rankfold::{Model, Real, Result};
 use serde_json::json;
 
-use crate::neighbors::level;
 use crate::output::Output;
 use crate::paths;
 use crate::predict_labels::RowsAndLabels;
 use crate::rows::{Fields, NamedRows, check_objects, not_for_ranking};
 use crate::train::ScoreName;
+use crate::uncertainty::Uncertainty;
 
 /// Score pairs of rows, triplets, or rows with labels
 ///
@@ -64,14 +64,8 @@ pub struct Predict {
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
-    /// Add how sure the model is: standard deviation, the ends of an interval (see --level), and the
-    /// probability of triplets
-    #[arg(long)]
-    uncertainty: bool,
-
-    /// The probability with which the score is in its interval
-    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = level)]
-    level: f64,
+    #[command(flatten)]
+    uncertainty: Uncertainty,
 
     /// An id that no row has is an error
     #[arg(long)]
@@ -86,7 +80,7 @@ impl Predict {
         if model.prior.is_some() {
             not_for_ranking(&[
                 ("--objects", self.objects.is_some()),
-                ("--uncertainty", self.uncertainty),
+                ("--uncertainty", self.uncertainty.wanted),
                 (
                     "--score cosine",
                     matches!(self.score, Some(ScoreName::Cosine)),
@@ -130,7 +124,7 @@ impl Predict {
         };
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
 
-        let confidence = match self.uncertainty {
+        let confidence = match self.uncertainty.wanted {
             true => {
                 let found = model.confidence(&rows.prepared, objects.as_ref().map(|o| &o.prepared));
                 Some(found.map_err(|e| e.in_file(&self.model))?)
@@ -188,13 +182,13 @@ impl Predict {
                 "unknown": unknown,
                 "seconds": start.elapsed().as_secs_f64(),
             });
-            if self.uncertainty {
+            if self.uncertainty.wanted {
                 let column = |of: &dyn Fn(Estimate) -> f64| -> Vec<Option<f64>> {
                     estimates.iter().map(|e| e.map(of)).collect()
                 };
                 report["sd"] = json!(column(&|e| e.sd));
-                report["low"] = json!(column(&|e| e.interval(self.level).0));
-                report["high"] = json!(column(&|e| e.interval(self.level).1));
+                report["low"] = json!(column(&|e| self.uncertainty.interval(&e).0));
+                report["high"] = json!(column(&|e| self.uncertainty.interval(&e).1));
                 if triplets {
                     report["probability"] = json!(column(&|e| e.above_zero()));
                 }
@@ -204,12 +198,9 @@ impl Predict {
         let mut out = output.stream()?;
         while let Some((score, estimate)) = next()? {
             let mut line = score.to_string();
-            if self.uncertainty {
+            if self.uncertainty.wanted {
                 line += &match estimate {
-                    Some(estimate) => {
-                        let (low, high) = estimate.interval(self.level);
-                        format!("\t{}\t{low}\t{high}", estimate.sd)
-                    }
+                    Some(estimate) => self.uncertainty.columns(&estimate),
                     // Nothing is known of a row that is not there.
                     None => "\tinf\t-inf\tinf".to_owned(),
                 };
