@@ -1,8 +1,11 @@
 //! Small dense algebra: k×k kernels for the forms, on faer where they cost k³.
 
+mod orthonormal;
 mod pca;
 mod square;
+pub mod symmetric;
 
+pub use orthonormal::{Retraction, qf, uf};
 pub use pca::principal_coordinates;
 pub(crate) use square::Scratch;
 pub use square::Square;
