@@ -32,6 +32,8 @@ macro_rules! vectorised {
     };
 }
 
+pub(crate) use vectorised;
+
 /// How many rows ahead a gather asks the memory for.
 const AHEAD: usize = 16;
 

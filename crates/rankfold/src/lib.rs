@@ -31,6 +31,7 @@
 #![warn(missing_docs)]
 
 mod aligned;
+pub mod batch;
 pub mod check;
 pub mod data;
 mod error;
@@ -40,10 +41,12 @@ mod ids;
 mod kernel;
 pub mod linalg;
 mod loss;
+pub mod manifold;
 mod memory;
 pub mod model;
 mod normal;
 pub mod online;
+mod parallel;
 pub mod random;
 mod real;
 pub mod sample;

@@ -3,6 +3,7 @@
 mod allocations;
 mod aroma;
 mod baselines;
+mod batch;
 mod dense_bench;
 mod golden;
 mod golden_metrics;

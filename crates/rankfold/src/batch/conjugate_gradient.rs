@@ -1,0 +1,76 @@
+//! Riemannian conjugate gradient [Polak and Ribière 1969], started again where a
+//! direction is not one of descent.
+
+use super::descent::search;
+use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Watch};
+use crate::manifold::{Blocks, Manifold, combine, scaled};
+
+/// What a step must keep of the decrease that its slope promises. The first step
+/// tried is the minimum of the local model, which keeps about a half.
+const SHARE: f64 = 1e-4;
+
+/// Lowers a cost along conjugate directions.
+pub fn conjugate_gradient<O: Objective>(
+    objective: &O,
+    start: Blocks,
+    limits: Limits,
+    watch: Watch<'_>,
+) -> Solved {
+    let space = objective.space();
+    let mut local = objective.local(&start);
+    let mut out = Solved {
+        cost: local.cost(),
+        point: start,
+        iterations: 0,
+        ended: Ended::Converged,
+    };
+    let mut direction = scaled(-1.0, local.gradient());
+    let mut square = space.inner(&out.point, local.gradient(), local.gradient());
+    let first_square = square;
+    while out.iterations < limits.iterations {
+        if !(square > limits.gradient.powi(2) * first_square && square.is_finite()) {
+            return out;
+        }
+        let mut slope = space.inner(&out.point, local.gradient(), &direction);
+        if !(slope < 0.0) {
+            direction = scaled(-1.0, local.gradient());
+            slope = -square;
+        }
+        let here = (&out.point[..], out.cost);
+        let step = |direction: &Blocks, slope: f64| {
+            let first = -slope / local.curvature(direction).max(f64::MIN_POSITIVE);
+            search(objective, here, direction, slope, first, SHARE)
+        };
+        let moved = step(&direction, slope).or_else(|| {
+            direction = scaled(-1.0, local.gradient());
+            step(&direction, -square)
+        });
+        let Some((point, _)) = moved else {
+            return out;
+        };
+        let next = objective.local(&point);
+        let carried = space.transport(&out.point, &point, local.gradient());
+        let next_square = space.inner(&point, next.gradient(), next.gradient());
+        let overlap = space.inner(&point, next.gradient(), &carried);
+        let beta = ((next_square - overlap) / square).max(0.0);
+        let old = space.transport(&out.point, &point, &direction);
+        direction = combine(-1.0, next.gradient(), beta, &old);
+        let before = std::mem::replace(&mut out.cost, next.cost());
+        out.point = point;
+        (local, square) = (next, next_square);
+        out.iterations += 1;
+        let progress = Progress {
+            iteration: out.iterations,
+            cost: out.cost,
+        };
+        if !watch(progress, &out.point) {
+            out.ended = Ended::Told;
+            return out;
+        }
+        if limits.reached(before, out.cost) {
+            return out;
+        }
+    }
+    out.ended = Ended::Iterations;
+    out
+}

@@ -1,0 +1,86 @@
+//! What learning from known entries ends with.
+
+use super::observed::View;
+use super::problem::{Completion, Problem, with_biases};
+use faer::Mat;
+
+/// centre + b_i + c_j + (L Rᵀ)_ij, with biases b and c where there are some.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// L.
+    pub left: Mat<f64>,
+    /// R.
+    pub right: Mat<f64>,
+    /// b and c.
+    pub biases: Option<[Vec<f64>; 2]>,
+    /// What all entries have.
+    pub centre: f64,
+}
+
+impl Fitted {
+    /// Nothing but a centre, and biases of zero where they are wanted.
+    pub fn empty(shape: (usize, usize), centre: f64, biases: bool) -> Self {
+        Fitted {
+            left: Mat::zeros(shape.0, 0),
+            right: Mat::zeros(shape.1, 0),
+            biases: biases.then(|| [vec![0.0; shape.0], vec![0.0; shape.1]]),
+            centre,
+        }
+    }
+
+    /// k.
+    pub fn rank(&self) -> usize {
+        self.left.ncols()
+    }
+
+    /// The factors of all but the centre.
+    pub fn factors(&self) -> (Mat<f64>, Mat<f64>) {
+        match &self.biases {
+            None => (self.left.clone(), self.right.clone()),
+            Some(biases) => {
+                let column = |b: &Vec<f64>| Mat::from_fn(b.len(), 1, |i, _| b[i]);
+                let columns = [column(&biases[0]), column(&biases[1])];
+                with_biases(&self.left, &self.right, &columns)
+            }
+        }
+    }
+
+    /// The prediction for a place.
+    pub fn predict(&self, i: usize, j: usize) -> f64 {
+        let terms = (0..self.rank()).map(|a| self.left[(i, a)] * self.right[(j, a)]);
+        let biases = self.biases.as_ref().map_or(0.0, |[b, c]| b[i] + c[j]);
+        self.centre + biases + terms.sum::<f64>()
+    }
+
+    /// The root mean square of what is left of known entries.
+    pub fn rmse(&self, entries: View<'_>, threads: usize) -> f64 {
+        let (left, right) = self.factors();
+        let problem = Completion {
+            entries,
+            centre: self.centre,
+            threads,
+        };
+        (2.0 * problem.cost(&left, &right)).sqrt()
+    }
+
+    /// The same with predictions clipped to a scale.
+    pub fn clipped_rmse(&self, entries: View<'_>, scale: (f64, f64)) -> f64 {
+        let mut sum = 0.0;
+        for i in 0..entries.rows.len() {
+            let (index, value) = entries.rows.line(i);
+            for (&j, &y) in index.iter().zip(value) {
+                let found = self.predict(i, j as usize).clamp(scale.0, scale.1);
+                sum += (found - y).powi(2);
+            }
+        }
+        (sum / entries.count.max(1) as f64).sqrt()
+    }
+
+    /// Whether all numbers are finite.
+    pub fn is_finite(&self) -> bool {
+        let biases = self.biases.iter().flatten().flatten();
+        self.left.is_all_finite()
+            && self.right.is_all_finite()
+            && biases.into_iter().all(|b| b.is_finite())
+    }
+}

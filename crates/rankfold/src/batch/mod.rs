@@ -1,0 +1,43 @@
+//! Learning from all data at once: problems, and solvers that work on any
+//! manifold.
+//!
+//! A [`Problem`] is a cost of W that sees factors only. A [`Regression`] puts it
+//! on a geometry of fixed rank, with a penalty and biases; [`Subspace`] and
+//! [`OptSpace`] leave a part of W to least squares. All three are an
+//! [`Objective`], which a [`Solver`] lowers. [`Als`] and
+//! [`singular_value_projection`] go their own ways.
+
+mod als;
+mod bayes;
+mod conjugate_gradient;
+mod descent;
+mod fitted;
+mod normal;
+mod observed;
+mod offsets;
+mod opt_space;
+mod pass;
+mod problem;
+mod regression;
+mod rowwise;
+mod solve;
+mod spectral;
+mod svp;
+mod trust_region;
+mod variable_projection;
+
+pub use als::Als;
+pub use bayes::Bayes;
+pub use conjugate_gradient::conjugate_gradient;
+pub use descent::{Armijo, descend};
+pub use fitted::Fitted;
+pub use observed::{Lines, Observed, Part, Repeated, View};
+pub use offsets::Offsets;
+pub use opt_space::{LocalOptSpace, OptSpace};
+pub use problem::{Completion, Examples, Problem, Slope};
+pub use regression::{LocalRegression, Penalty, Regression};
+pub use solve::{Ended, Limits, Local, Objective, Progress, Solved, Solver, Watch};
+pub use spectral::{grow, trimmed_start};
+pub use svp::{WatchFactors, singular_value_projection};
+pub use trust_region::trust_region;
+pub use variable_projection::{LocalSubspace, Ridge, Subspace};

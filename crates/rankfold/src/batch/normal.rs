@@ -1,0 +1,209 @@
+//! Normal equations of one line: small least squares, many times.
+
+use super::pass::by_width;
+use crate::kernel::{prefetch, vectorised};
+
+/// A and b of A x = b, upper triangle of A by rows, `width` apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Normal {
+    pub width: usize,
+    pub a: Vec<f64>,
+    pub b: Vec<f64>,
+}
+
+impl Normal {
+    pub fn new(width: usize) -> Self {
+        Normal {
+            width,
+            a: vec![0.0; width * width],
+            b: vec![0.0; width],
+        }
+    }
+
+    /// A = Σ x xᵀ and b = Σ t x over the rows x of `other` that the line has, where
+    /// t is the value less `centre` and less column `offset` of the row. Only the
+    /// first `size` rows of A are made.
+    pub fn gather(
+        &mut self,
+        (index, value): (&[u32], &[f64]),
+        other: &[f64],
+        size: usize,
+        centre: f64,
+        offset: Option<usize>,
+    ) {
+        let (width, line) = (self.width, (index, value));
+        self.a[..size * width].fill(0.0);
+        self.b.fill(0.0);
+        by_width!(width, gather(self, line, other, size, centre, offset));
+    }
+
+    /// A = RᵀR in place for the leading `size` rows and columns; false where A is
+    /// not positive definite.
+    pub fn factor(&mut self, size: usize) -> bool {
+        let mut sound = true;
+        factor(&mut sound, &mut self.a, self.width, size);
+        sound
+    }
+
+    /// A⁻¹ from the factor R, full, row by row without padding.
+    pub fn inverse(&self, size: usize) -> Vec<f64> {
+        // X = R⁻¹ is upper triangular; A⁻¹ = X Xᵀ.
+        let (r, mut x) = (&self.a, vec![0.0; size * size]);
+        for j in 0..size {
+            x[j * size + j] = 1.0 / r[j * self.width + j];
+            for i in (0..j).rev() {
+                let known: f64 = (i + 1..=j)
+                    .map(|t| r[i * self.width + t] * x[t * size + j])
+                    .sum();
+                x[i * size + j] = -known / r[i * self.width + i];
+            }
+        }
+        let mut out = vec![0.0; size * size];
+        for i in 0..size {
+            for j in i..size {
+                let sum: f64 = (j..size).map(|t| x[i * size + t] * x[j * size + t]).sum();
+                out[i * size + j] = sum;
+                out[j * size + i] = sum;
+            }
+        }
+        out
+    }
+
+    /// b ← A⁻¹ b with the factor R.
+    pub fn solve(&mut self, size: usize) {
+        solve(&mut self.b, &self.a, self.width, size);
+    }
+}
+
+vectorised! {
+    fn gather<; W>(normal: &mut Normal, line: (&[u32], &[f64]), other: &[f64], size: usize, centre: f64, offset: Option<usize>) {
+        let w = if W == 0 { normal.width } else { W };
+        let (index, value) = line;
+        let (a, b) = (&mut normal.a[..], &mut normal.b[..w]);
+        let row = |j: u32| &other[j as usize * w..][..w];
+        let target = |y: f64, x: &[f64]| y - centre - offset.map_or(0.0, |at| x[at]);
+        // Four entries at a time, so that A is read and written a quarter as often.
+        let (fours, rest) = index.as_chunks::<4>();
+        let (values, rest_values) = value.as_chunks::<4>();
+        for (at, (js, ys)) in fours.iter().zip(values).enumerate() {
+            if let Some(later) = fours.get(at + 2) {
+                for &j in later {
+                    prefetch(other, j as usize * w, w);
+                }
+            }
+            let x = js.map(row);
+            let t: [f64; 4] = std::array::from_fn(|r| target(ys[r], x[r]));
+            for j in 0..w {
+                b[j] += (t[0] * x[0][j] + t[1] * x[1][j]) + (t[2] * x[2][j] + t[3] * x[3][j]);
+            }
+            for i in 0..size {
+                let c = [x[0][i], x[1][i], x[2][i], x[3][i]];
+                let from = i & !3;
+                let a = &mut a[i * w + from..(i + 1) * w];
+                let y = x.map(|x| &x[from..]);
+                for j in 0..w - from {
+                    a[j] += (c[0] * y[0][j] + c[1] * y[1][j]) + (c[2] * y[2][j] + c[3] * y[3][j]);
+                }
+            }
+        }
+        for (&j, &y) in rest.iter().zip(rest_values) {
+            let x = row(j);
+            let t = target(y, x);
+            for j in 0..w {
+                b[j] += t * x[j];
+            }
+            for i in 0..size {
+                let from = i & !3;
+                let c = x[i];
+                for (a, y) in a[i * w + from..(i + 1) * w].iter_mut().zip(&x[from..]) {
+                    *a += c * y;
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn factor<>(sound: &mut bool, a: &mut [f64], width: usize, size: usize) {
+        for i in 0..size {
+            let (above, below) = a.split_at_mut((i + 1) * width);
+            let row = &mut above[i * width..];
+            let pivot = row[i];
+            if !(pivot > 0.0 && pivot.is_finite()) {
+                *sound = false;
+                return;
+            }
+            let scale = 1.0 / pivot.sqrt();
+            for entry in &mut row[i..size] {
+                *entry *= scale;
+            }
+            for (r, other) in (i + 1..size).zip(below.chunks_exact_mut(width)) {
+                let c = row[r];
+                for (o, e) in other[r..size].iter_mut().zip(&row[r..size]) {
+                    *o -= c * e;
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn solve<>(b: &mut [f64], r: &[f64], width: usize, size: usize) {
+        for i in 0..size {
+            let row = &r[i * width..];
+            b[i] /= row[i];
+            let y = b[i];
+            for (b, e) in b[i + 1..size].iter_mut().zip(&row[i + 1..size]) {
+                *b -= y * e;
+            }
+        }
+        for i in (0..size).rev() {
+            let row = &r[i * width..];
+            let known: f64 = b[i + 1..size].iter().zip(&row[i + 1..size]).map(|(b, e)| b * e).sum();
+            b[i] = (b[i] - known) / row[i];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rowwise::Rowwise;
+    use super::*;
+    use crate::manifold::tests::matrix;
+    use faer::Mat;
+
+    #[test]
+    fn small_least_squares_are_solved() {
+        for k in [1, 2, 3, 5, 8, 10, 12, 13, 33, 50] {
+            let (n, rows) = (4 * k + 3, matrix(4 * k + 9, k, 1));
+            let index: Vec<u32> = (0..n as u32)
+                .map(|i| (i * 5) % (4 * k as u32 + 9))
+                .collect();
+            let value: Vec<f64> = (0..n).map(|i| (i as f64).cos()).collect();
+            let other = Rowwise::from_mat(&rows);
+            let mut normal = Normal::new(other.width);
+            normal.gather((&index, &value), &other.data, k, 0.5, Some(0));
+            let mut a = Mat::<f64>::zeros(k, k);
+            let mut b = Mat::<f64>::zeros(k, 1);
+            for (&j, &y) in index.iter().zip(&value) {
+                let x = Mat::from_fn(k, 1, |i, _| rows[(j as usize, i)]);
+                a += &x * x.transpose();
+                b += faer::Scale(y - 0.5 - x[(0, 0)]) * &x;
+            }
+            for i in 0..k {
+                normal.a[i * other.width + i] += 0.1;
+                a[(i, i)] += 0.1;
+            }
+            assert!(normal.factor(k));
+            normal.solve(k);
+            let inverse = normal.inverse(k);
+            let inverse = Mat::from_fn(k, k, |i, j| inverse[i * k + j]);
+            assert!((&a * inverse - Mat::<f64>::identity(k, k)).norm_max() < 1e-11);
+            let x = Mat::from_fn(k, 1, |i, _| normal.b[i]);
+            assert!(
+                (&a * x - &b).norm_l2() < 1e-11 * (1.0 + b.norm_l2()),
+                "k = {k}"
+            );
+        }
+    }
+}

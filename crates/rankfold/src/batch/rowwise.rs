@@ -1,0 +1,42 @@
+//! A tall matrix stored row by row, for passes that gather its rows.
+
+use crate::aligned::Aligned;
+use crate::kernel::row_width;
+use faer::Mat;
+
+/// Rows padded with zeros to whole registers.
+#[derive(Debug, Clone)]
+pub(crate) struct Rowwise {
+    pub width: usize,
+    pub data: Aligned<f64>,
+}
+
+impl Rowwise {
+    /// Zeros.
+    pub fn zero(rows: usize, k: usize) -> Self {
+        let width = row_width::<f64>(k);
+        let mut data = Aligned::new();
+        assert!(data.grow(rows * width), "memory for {rows} rows");
+        Rowwise { width, data }
+    }
+
+    pub fn from_mat(m: &Mat<f64>) -> Self {
+        let mut out = Self::zero(m.nrows(), m.ncols());
+        let width = out.width;
+        for j in 0..m.ncols() {
+            for (i, &v) in m.col(j).iter().enumerate() {
+                out.data[i * width + j] = v;
+            }
+        }
+        out
+    }
+
+    pub fn to_mat(&self, k: usize) -> Mat<f64> {
+        let rows = self.data.len() / self.width;
+        Mat::from_fn(rows, k, |i, j| self.data[i * self.width + j])
+    }
+
+    pub fn row(&self, i: usize) -> &[f64] {
+        &self.data[i * self.width..][..self.width]
+    }
+}

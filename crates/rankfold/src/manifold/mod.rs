@@ -1,0 +1,220 @@
+//! Geometries for batch solvers: what lengths, gradients and steps are on a set
+//! of matrices of fixed rank.
+//!
+//! Points and tangent vectors are lists of matrices, [`Blocks`], so that a
+//! solver adds and scales them without knowing what they mean. A [`Manifold`]
+//! knows the metric and how to step; a [`FixedRank`] one also how its points
+//! stand for a matrix W.
+
+mod balanced;
+mod biased;
+mod embedded;
+mod factors;
+mod grassmann;
+mod polar;
+
+pub use balanced::{Balanced, balance};
+pub use biased::Biased;
+pub use embedded::Embedded;
+pub use factors::Factors;
+pub use grassmann::{Grassmann, GrassmannPair};
+pub use polar::Polar;
+
+use crate::linalg::{qf, svd};
+use faer::Mat;
+
+/// A point or a tangent vector: one matrix for each part of it.
+pub type Blocks = Vec<Mat<f64>>;
+
+/// A Riemannian manifold, or a quotient of one: tangent vectors are horizontal
+/// then.
+pub trait Manifold: Sync {
+    /// The metric at a point.
+    fn inner(&self, at: &[Mat<f64>], a: &[Mat<f64>], b: &[Mat<f64>]) -> f64;
+
+    /// A step along a tangent vector that stays on the manifold; `None` where it
+    /// cannot be taken, because it loses rank or finiteness.
+    fn retract(&self, at: &[Mat<f64>], along: &[Mat<f64>]) -> Option<Blocks>;
+
+    /// A tangent vector of one point as one of another, by projection.
+    fn transport(&self, from: &[Mat<f64>], to: &[Mat<f64>], vector: &[Mat<f64>]) -> Blocks;
+}
+
+/// A manifold whose points stand for matrices of one rank.
+pub trait FixedRank: Manifold {
+    /// L and R with W = L Rᵀ.
+    fn factors(&self, at: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>);
+
+    /// The point of W = L Rᵀ; `None` where that has lost rank.
+    fn point(&self, left: &Mat<f64>, right: &Mat<f64>) -> Option<Blocks>;
+
+    /// The Riemannian gradient of a function of W, from E R and Eᵀ L, where E is
+    /// its gradient in all matrices, and L and R are the factors of this point.
+    fn gradient(&self, at: &[Mat<f64>], er: &Mat<f64>, el: &Mat<f64>) -> Blocks;
+
+    /// The direction in which W moves along a tangent vector, as a product of
+    /// two factors.
+    fn ambient(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>);
+}
+
+/// a x + b y.
+pub fn combine(a: f64, x: &[Mat<f64>], b: f64, y: &[Mat<f64>]) -> Blocks {
+    let blocks = x.iter().zip(y);
+    blocks
+        .map(|(x, y)| faer::Scale(a) * x + faer::Scale(b) * y)
+        .collect()
+}
+
+/// a x.
+pub fn scaled(a: f64, x: &[Mat<f64>]) -> Blocks {
+    x.iter().map(|x| faer::Scale(a) * x).collect()
+}
+
+/// Whether all entries are finite.
+pub fn is_finite(x: &[Mat<f64>]) -> bool {
+    x.iter().all(Mat::is_all_finite)
+}
+
+/// Tr(AᵀB).
+pub(crate) fn dot(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
+    let columns = a.col_iter().zip(b.col_iter());
+    columns.map(|(a, b)| a.transpose() * b).sum()
+}
+
+/// AᵀA.
+pub(crate) fn gram(a: &Mat<f64>) -> Mat<f64> {
+    a.transpose() * a
+}
+
+/// [A B].
+pub(crate) fn beside(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(a.nrows(), a.ncols() + b.ncols());
+    out.subcols_mut(0, a.ncols()).copy_from(a);
+    out.subcols_mut(a.ncols(), b.ncols()).copy_from(b);
+    out
+}
+
+/// The SVD P Σ Qᵀ of L Rᵀ, to so many singular values; `None` where L Rᵀ is not
+/// finite. The factors need not have full rank.
+pub(crate) fn svd_of_product(
+    left: &Mat<f64>,
+    right: &Mat<f64>,
+    rank: usize,
+) -> Option<(Mat<f64>, Vec<f64>, Mat<f64>)> {
+    let (a, b) = (thin_qr(left)?, thin_qr(right)?);
+    let (p, sigma, q) = svd(&(&a.1 * b.1.transpose()))?;
+    let rank = rank.min(sigma.len());
+    let p = &a.0 * p.subcols(0, rank);
+    let q = &b.0 * q.subcols(0, rank);
+    Some((p, sigma[..rank].to_vec(), q))
+}
+
+/// M = QR. The fast way where M is well conditioned, else by reflections.
+pub(crate) fn thin_qr(m: &Mat<f64>) -> Option<(Mat<f64>, Mat<f64>)> {
+    if !m.is_all_finite() {
+        return None;
+    }
+    if let Some(q) = qf(m) {
+        let r = q.transpose() * m;
+        let rest = gram(&q) - Mat::<f64>::identity(q.ncols(), q.ncols());
+        if rest.norm_max() < 1e-14 * (q.ncols() as f64 + 1.0) {
+            return Some((q, r));
+        }
+    }
+    let qr = m.qr();
+    Some((qr.compute_thin_Q(), qr.thin_R().to_owned()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Entries without a pattern, and of full rank.
+    pub fn matrix(n: usize, k: usize, seed: usize) -> Mat<f64> {
+        Mat::from_fn(n, k, |i, j| {
+            crate::random::normal_at(seed as u64, 0, i as u64, j as u64)
+        })
+    }
+
+    fn product((l, r): &(Mat<f64>, Mat<f64>)) -> Mat<f64> {
+        l * r.transpose()
+    }
+
+    /// Laws that every geometry of fixed rank keeps to.
+    pub fn laws(manifold: &impl FixedRank, (n, m, k): (usize, usize, usize)) {
+        let (left, right) = (matrix(n, k, 1), matrix(m, k, 2));
+        let point = manifold.point(&left, &right).unwrap();
+        let w = &left * right.transpose();
+        let found = product(&manifold.factors(&point));
+        let size = w.norm_l2();
+        assert!((&found - &w).norm_l2() < 1e-12 * size, "points keep W");
+
+        // The gradient of ⟨C, W⟩ + ½‖W‖² is the one that differences show.
+        let c = matrix(n, m, 3);
+        let cost = |x: &[Mat<f64>]| {
+            let w = product(&manifold.factors(x));
+            dot(&c, &w) + 0.5 * dot(&w, &w)
+        };
+        let gradient = |x: &[Mat<f64>]| {
+            let (l, r) = manifold.factors(x);
+            let e = &c + &l * r.transpose();
+            manifold.gradient(x, &(&e * &r), &(e.transpose() * &l))
+        };
+        let xi = gradient(&point);
+        for seed in 4..7 {
+            let other: Blocks = point
+                .iter()
+                .enumerate()
+                .map(|(i, b)| matrix(b.nrows(), b.ncols(), 10 * seed + i))
+                .collect();
+            let eta = manifold.transport(&point, &point, &other);
+            let again = manifold.transport(&point, &point, &eta);
+            let gap = combine(1.0, &again, -1.0, &eta);
+            let scale = manifold.inner(&point, &eta, &eta).sqrt();
+            let off = manifold.inner(&point, &gap, &gap).max(0.0).sqrt();
+            assert!(off < 1e-10 * scale, "transport is a projection: {off}");
+            let slope = manifold.inner(&point, &xi, &eta);
+            let h = 1e-5 / scale;
+            let at = |t: f64| cost(&manifold.retract(&point, &scaled(t, &eta)).unwrap());
+            let measured = (at(h) - at(-h)) / (2.0 * h);
+            let tolerance = 1e-6 * (slope.abs() + cost(&point).abs() / scale.max(1.0) + scale);
+            assert!((slope - measured).abs() < tolerance, "{slope} {measured}");
+
+            // The direction of W, and the order of the retraction.
+            let direction = product(&manifold.ambient(&point, &eta));
+            let gap = |t: f64| {
+                let moved = manifold.retract(&point, &scaled(t, &eta)).unwrap();
+                (product(&manifold.factors(&moved)) - &w - faer::Scale(t) * &direction).norm_l2()
+            };
+            let (far, near) = (gap(100.0 * h), gap(10.0 * h));
+            assert!(near < 0.03 * far + 1e-12 * size, "{far} {near}");
+        }
+        // The gradient needs no projection.
+        let again = manifold.transport(&point, &point, &xi);
+        let gap = combine(1.0, &again, -1.0, &xi);
+        let off = manifold.inner(&point, &gap, &gap).max(0.0).sqrt();
+        let size = manifold.inner(&point, &xi, &xi).sqrt();
+        assert!(
+            off < 1e-10 * size,
+            "the gradient is horizontal: {off} {size}"
+        );
+    }
+
+    pub const SHAPES: [(usize, usize, usize); 4] = [(7, 6, 2), (9, 4, 4), (5, 8, 1), (30, 20, 5)];
+
+    #[test]
+    fn the_svd_of_a_product_is_that_of_the_matrix() {
+        for (n, m, k) in SHAPES {
+            let (l, mut r) = (matrix(n, k, 1), matrix(m, k, 2));
+            if k > 1 {
+                let copy = r.col(0).to_owned();
+                r.col_mut(k - 1).copy_from(&copy);
+            }
+            let (p, sigma, q) = svd_of_product(&l, &r, k).unwrap();
+            let scaled = Mat::from_fn(n, k, |i, j| p[(i, j)] * sigma[j]);
+            let gap = scaled * q.transpose() - &l * r.transpose();
+            assert!(gap.norm_l2() < 1e-12 * sigma[0]);
+            assert!((gram(&p) - Mat::<f64>::identity(k, k)).norm_max() < 1e-12);
+        }
+    }
+}
