@@ -5,11 +5,12 @@ use rankfold::Result;
 
 use crate::output::Output;
 use crate::{
-    demo, eval, info, neighbors, predict, rank, split, train, transform, update, vectorize,
+    demo, eval, info, neighbors, predict, rank, recommend, split, train, transform, update,
+    vectorize,
 };
 
-/// Learns low-rank similarities and rankings of labels online, at a cost that does
-/// not depend on the number of features.
+/// Learns low-rank similarities, rankings of labels, and ratings: online at a cost that
+/// does not depend on the number of features, or in batch.
 #[derive(Parser)]
 #[command(name = "rankfold", version, about, max_term_width = 100)]
 pub struct Cli {
@@ -36,6 +37,7 @@ pub enum Command {
     Predict(predict::Predict),
     Neighbors(neighbors::Neighbors),
     Rank(rank::Rank),
+    Recommend(recommend::Recommend),
     Transform(transform::Transform),
     Info(info::Info),
     /// Print a script that completes commands and options in a shell
@@ -67,6 +69,7 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Predict(predict) => predict.run(output),
         Command::Neighbors(neighbors) => neighbors.run(output),
         Command::Rank(rank) => rank.run(output),
+        Command::Recommend(recommend) => recommend.run(output),
         Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
         Command::Completions { shell } => {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::Labelled;
+use rankfold::data::{Labelled, RatingColumns, Ratings};
 use rankfold::form::Side;
 use rankfold::model::Precise;
 use rankfold::task::{Evaluate, Evaluation, LabelEvaluation};
@@ -16,6 +16,7 @@ use crate::output::Output;
 use crate::paths;
 use crate::rows::{Fields, check_objects, not_for_ranking, note_unknown, placed, read_rows};
 use crate::train::ScoreName;
+use crate::train_completion::not_for_ratings;
 
 /// Measure a model on held-out data, with a simple control beside it
 ///
@@ -27,6 +28,9 @@ use crate::train::ScoreName;
 /// all; rows without labels are skipped and counted. The control is how often
 /// labels occurred in training.
 ///
+/// A model of ratings is measured by the root mean squared and the mean absolute
+/// error of its predictions. The control is a mean and biases alone.
+///
 /// With --objects every row is a query against all objects, and objects with its
 /// label should come first. Where rows and objects have features of their own,
 /// there is no control.
@@ -36,6 +40,8 @@ use crate::train::ScoreName;
   rankfold eval model.safetensors test.svm --score dot --json
   rankfold eval model.safetensors test.npy --labels test-labels.txt
   rankfold eval model.safetensors people.csv --objects films.csv
+  rankfold eval ratings.safetensors test.csv
+      for a model of `train completion`
   rankfold eval model.safetensors news.jsonl --where split=test
       documents, for a model that was trained with --vocabulary")]
 pub struct Eval {
@@ -60,6 +66,14 @@ pub struct Eval {
     #[command(flatten)]
     fields: Fields,
 
+    /// The columns of users, items and ratings, for a model of ratings
+    #[arg(
+        long,
+        value_name = "USER,ITEM,RATING",
+        default_value = "user,item,rating"
+    )]
+    columns: RatingColumns,
+
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
@@ -81,6 +95,9 @@ impl Eval {
         let model = Model::load(&self.model)?;
         if model.prior.is_some() {
             return self.ranking(&model, start, output);
+        }
+        if model.levels.is_some() {
+            return self.ratings(&model, start, output);
         }
         check_objects(&model, &self.model, self.objects.as_ref())?;
         if matches!(self.score, Some(ScoreName::Cosine)) {
@@ -162,6 +179,47 @@ impl Eval {
 }
 
 impl Eval {
+    /// All ratings are predicted.
+    fn ratings(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        not_for_ratings(&[
+            ("--labels", self.labels.is_some()),
+            ("--objects", self.objects.is_some()),
+            ("--score", self.score.is_some()),
+        ])?;
+        let ratings = Ratings::read(&self.data, &self.columns)?;
+        let found = model.evaluate_ratings(&ratings);
+        let found = found.map_err(|e| e.in_file(&self.data))?;
+        for (count, what) in [
+            (found.unknown_users, "users"),
+            (found.unknown_items, "items"),
+        ] {
+            if count > 0 {
+                output.note(&format!(
+                    "{count} ratings are of {what} that the model does not know"
+                ));
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let report = json!({
+            "format": 1,
+            "task": model.card.task,
+            "metrics": numbers(&found.model),
+            "control": { "name": "biases", "metrics": numbers(&found.control) },
+            "rows": found.rows,
+            "skipped": 0,
+            "repeated": ratings.repeated,
+            "unknown_users": found.unknown_users,
+            "unknown_items": found.unknown_items,
+            "seconds": seconds,
+        });
+        let mut text = format!("{:<16} {:>9} {:>9}", "", "model", "biases");
+        for (name, value) in &found.model {
+            text += &format!("\n{name:<16} {value:>9.4} {:>9.4}", found.control[name]);
+        }
+        text += &format!("\n{} ratings, {seconds:.1} s", found.rows);
+        output.result(&report, &text)
+    }
+
     /// Every row of a ranking is scored with all labels.
     fn ranking(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
         not_for_ranking(&[

@@ -70,6 +70,20 @@ impl Info {
             json["sampler"] = json!(rule.sampler.name());
             json["gradient"] = json!(rule.gradient.name());
             json["bias"] = json!(rule.bias);
+        } else if let (Some(levels), Some(card)) = (&model.levels, &card.completion) {
+            json["solver"] = json!(card.solver);
+            json["users"] = json!(shape.0);
+            json["items"] = json!(shape.1);
+            json["ratings"] = json!(levels.count[0].iter().sum::<u64>());
+            json["biases"] = json!(levels.bias.is_some());
+            json["mean"] = json!(card.mean);
+            json["regularization"] = json!(card.regularization);
+            json["penalty_power"] = json!(card.penalty_power);
+            json["noise"] = json!(card.noise);
+            json["scale"] = match card.scale {
+                Some((low, high)) => json!(format!("{low} to {high}")),
+                None => json!(null),
+            };
         } else if model.objects.is_some() {
             json["new_object_features"] = json!(card.counters.new_object_features);
         }

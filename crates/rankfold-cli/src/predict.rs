@@ -1,20 +1,22 @@
 //! `rankfold predict`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{PairsOrTriplets, Relations, RowLookup};
+use rankfold::data::{PairsOrTriplets, RatingColumns, Relations, RowLookup};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Precise};
-use rankfold::{Model, Real, Result};
+use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
 use crate::paths;
 use crate::predict_labels::RowsAndLabels;
+use crate::predict_ratings::UsersAndItems;
 use crate::rows::{Fields, NamedRows, check_objects, not_for_ranking};
 use crate::train::ScoreName;
+use crate::train_completion::not_for_ratings;
 use crate::uncertainty::Uncertainty;
 
 /// Score pairs of rows, triplets, or rows with labels
@@ -31,6 +33,10 @@ use crate::uncertainty::Uncertainty;
 /// not there scores the bias of the label, an unknown label that of a label never
 /// seen.
 ///
+/// For a model of ratings a line is `user item`, in any of the forms that ratings
+/// have, and what comes after is ignored. Of a user or an item that the model does
+/// not know, what it knows of the other is printed; such lines are counted.
+///
 /// With --uncertainty, for models of AROMA, a line is `score sd low high`, and for
 /// triplets `score sd low high probability`: the probability that the positive
 /// ranks above the negative.
@@ -41,6 +47,8 @@ use crate::uncertainty::Uncertainty;
   rankfold predict model.safetensors pairs.txt --rows people.csv --objects films.csv
   rankfold predict labels.safetensors row-label.txt --rows rows.svm
       for a model of `train ranking`
+  rankfold predict ratings.safetensors user-item.csv
+      for a model of `train completion`
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
@@ -50,8 +58,9 @@ pub struct Predict {
     input: PathBuf,
 
     /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
+    /// [needed for all models but those of ratings]
     #[arg(long, value_name = "DATA")]
-    rows: PathBuf,
+    rows: Option<PathBuf>,
 
     /// What the right names of pairs mean: the objects of a model that has some, or other rows
     #[arg(long, value_name = "FILE")]
@@ -64,6 +73,14 @@ pub struct Predict {
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
+    /// The columns of users and items, for a model of ratings
+    #[arg(
+        long,
+        value_name = "USER,ITEM,RATING",
+        default_value = "user,item,rating"
+    )]
+    columns: RatingColumns,
+
     #[command(flatten)]
     uncertainty: Uncertainty,
 
@@ -75,8 +92,33 @@ pub struct Predict {
 impl Predict {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        paths::one_stdin(&[Some(&self.input), Some(&self.rows), self.objects.as_deref()])?;
+        paths::one_stdin(&[
+            Some(&self.input),
+            self.rows.as_deref(),
+            self.objects.as_deref(),
+        ])?;
         let model = Model::load(&self.model)?;
+        if model.levels.is_some() {
+            not_for_ratings(&[
+                ("--rows", self.rows.is_some()),
+                ("--objects", self.objects.is_some()),
+                ("--uncertainty", self.uncertainty.wanted),
+                ("--score", self.score.is_some()),
+            ])?;
+            let pairs = UsersAndItems {
+                model: &model,
+                input: &self.input,
+                columns: &self.columns,
+                strict: self.strict,
+                start,
+            };
+            return pairs.run(output);
+        }
+        let Some(rows) = &self.rows else {
+            return Err(Error::input(
+                "--rows is needed: it has the rows that are named",
+            ));
+        };
         if model.prior.is_some() {
             not_for_ranking(&[
                 ("--objects", self.objects.is_some()),
@@ -86,28 +128,34 @@ impl Predict {
                     matches!(self.score, Some(ScoreName::Cosine)),
                 ),
             ])?;
-            return self.labels(&model, start).run(output);
+            return self.labels(&model, rows, start).run(output);
         }
         check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
-            Precise::F32(_) => self.score_pairs::<f32>(&model, start, output),
-            Precise::F64(_) => self.score_pairs::<f64>(&model, start, output),
+            Precise::F32(_) => self.score_pairs::<f32>(&model, rows, start, output),
+            Precise::F64(_) => self.score_pairs::<f64>(&model, rows, start, output),
         }
     }
 
     /// What a model that ranks labels is asked for.
-    fn labels<'a>(&'a self, model: &'a Model, start: Instant) -> RowsAndLabels<'a> {
+    fn labels<'a>(&'a self, model: &'a Model, rows: &Path, start: Instant) -> RowsAndLabels<'a> {
         RowsAndLabels {
             model,
             input: &self.input,
-            rows: self.fields.of(&self.rows),
+            rows: self.fields.of(rows),
             strict: self.strict,
             start,
         }
     }
 
-    fn score_pairs<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.fields.of(&self.rows), Side::Left, output)?;
+    fn score_pairs<R: Real>(
+        &self,
+        model: &Model,
+        data: &Path,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
+        let rows = NamedRows::<R>::read(model, &self.fields.of(data), Side::Left, output)?;
         let objects = self.objects.as_ref().map(|path| {
             NamedRows::<R>::read(model, &self.fields.of_all(path), Side::Right, output)
         });

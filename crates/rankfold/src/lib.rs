@@ -59,4 +59,4 @@ pub use loss::Loss;
 pub use model::{Model, Score};
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};
-pub use task::{Ranking, Similarity};
+pub use task::{Completion, Ranking, Similarity};

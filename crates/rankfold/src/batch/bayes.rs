@@ -42,6 +42,10 @@ pub struct Bayes<'a> {
     pub threads: usize,
 }
 
+/// Called after each sweep with its number, the noise that it found, and a way to
+/// look at the model; false ends the work.
+pub type WatchBayes<'a> = &'a mut dyn FnMut(usize, f64, &dyn Fn() -> Fitted) -> bool;
+
 /// Half of what rows have in common with others of the same pattern is explained
 /// by it at this weight, as the rows of the pattern have length one.
 const PATTERN_RIDGE: f64 = 1.0;
@@ -505,7 +509,7 @@ impl Bayes<'_> {
         &self,
         sweeps: usize,
         tolerance: f64,
-        watch: &mut dyn FnMut(usize, f64, &dyn Fn() -> Fitted) -> bool,
+        watch: WatchBayes<'_>,
     ) -> (Fitted, usize, Ended) {
         let layout = Layout::new(self.rank, self.biases);
         let View {

@@ -80,6 +80,15 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// The same entries with rows for columns.
+    pub fn transposed(self) -> Self {
+        View {
+            rows: self.columns,
+            columns: self.rows,
+            count: self.count,
+        }
+    }
+
     /// The mean of the entries; 0 without any.
     pub fn mean(&self) -> f64 {
         let lines = (0..self.rows.len()).map(|i| self.rows.line(i).1);
@@ -147,6 +156,24 @@ impl Observed {
             columns,
             count,
         }
+    }
+
+    /// The same places with other values, from row, column and value; what is held
+    /// out stays so.
+    pub fn map(&self, value: impl Fn(usize, usize, f64) -> f64) -> Result<Observed> {
+        let room = self.count() as u128 * 24;
+        memory::require(room, &format!("a copy of {} entries", self.count()))?;
+        let mut out = self.clone();
+        for (stored, flip) in [(&mut out.rows, false), (&mut out.columns, true)] {
+            for i in 0..stored.kept.len() {
+                for at in stored.starts[i]..stored.starts[i + 1] {
+                    let j = stored.index[at] as usize;
+                    let (row, column) = if flip { (j, i) } else { (i, j) };
+                    stored.value[at] = value(row, column, stored.value[at]);
+                }
+            }
+        }
+        Ok(out)
     }
 
     /// Holds out the entries that are asked for by their number, in the order of

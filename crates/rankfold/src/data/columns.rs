@@ -94,6 +94,11 @@ impl Source {
         self.records.path()
     }
 
+    /// An input error at the row just read.
+    pub(super) fn error(&self, message: impl Into<String>) -> Error {
+        self.records.error(message)
+    }
+
     /// Goes to the next row; false after the last.
     pub(super) fn advance(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.ahead) {

@@ -4,11 +4,13 @@
 mod confidence;
 pub(crate) mod file;
 pub(crate) mod forms;
+mod levels;
 mod preprocess;
 mod prior;
 mod projection;
 
 pub use confidence::{Confidence, Estimate};
+pub use levels::{CompletionCard, Levels, RatingPredictor};
 pub use preprocess::{Preprocess, Steps};
 pub use prior::Prior;
 pub use projection::{Embedding, Projection};
@@ -157,6 +159,9 @@ pub struct Card {
     /// What is learned from a row, when it ranks labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranking: Option<RankingRule>,
+    /// How a matrix was completed, when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<CompletionCard>,
     /// How it started.
     pub init: String,
     /// What training did.
@@ -258,6 +263,8 @@ pub struct Model {
     pub objects: Option<Objects>,
     /// What it knows of labels before it sees a row, where it ranks labels.
     pub prior: Option<Prior>,
+    /// What it knows of users and items as a whole, where it predicts ratings.
+    pub levels: Option<Levels>,
 }
 
 /// The right side of a model that scores rows with other things.
@@ -297,6 +304,7 @@ impl Model {
                 aroma: None,
                 variance_scale: None,
                 ranking: None,
+                completion: None,
                 init: "given".into(),
                 counters: Counters::default(),
                 history: Vec::new(),
@@ -306,6 +314,7 @@ impl Model {
             objects: None,
             preprocess: Preprocess::default(),
             prior: None,
+            levels: None,
         }
     }
 
@@ -452,7 +461,8 @@ impl Model {
         with_form!(&self.form, form => {
             let left = (&self.features, &self.preprocess);
             let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
-            let more = self.prior.as_ref().map(Prior::tensors).unwrap_or_default();
+            let mut more = self.prior.as_ref().map(Prior::tensors).unwrap_or_default();
+            more.extend(self.levels.iter().flat_map(Levels::tensors));
             save_parts(path.as_ref(), &self.card, form.view(), left, right, more)
         })
     }
@@ -522,6 +532,15 @@ impl Model {
             }
             (Some(_), _) => return Err(file.error("the names of the labels are missing")),
         };
+        let levels = match (&header.card.completion, &features, &objects) {
+            (None, ..) => None,
+            (Some(_), Features::Named(_), Some(Objects { features, .. }))
+                if features.kind() == "named" =>
+            {
+                Some(Levels::read(file, (left, right))?)
+            }
+            (Some(_), ..) => return Err(file.error("the names of users or items are missing")),
+        };
         Ok(Model {
             card: header.card,
             form,
@@ -529,6 +548,7 @@ impl Model {
             preprocess,
             objects,
             prior,
+            levels,
         })
     }
 }

@@ -4,6 +4,7 @@
 mod average;
 mod calibrate;
 mod checkpoint;
+mod completion;
 mod course;
 mod evaluation;
 mod informative;
@@ -18,6 +19,10 @@ mod triplet;
 
 pub use calibrate::Calibration;
 pub use checkpoint::{Checkpoint, TaskOptions};
+pub use completion::{
+    Clip, Completed, Completion, CompletionEvent, CompletionLearner, CompletionSolver,
+    CompletionStart, RatingEvaluation, Recommendations, Trial, predict_ratings,
+};
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use online::Online;

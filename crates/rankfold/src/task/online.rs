@@ -552,6 +552,7 @@ impl<R: Real> Online<R> {
     /// The model, with all that was learned.
     pub fn into_model(self) -> Model {
         Model {
+            levels: None,
             card: self.card,
             form: Precise::new(self.learner.into_form()),
             features: self.rows.features,

@@ -529,6 +529,7 @@ impl<'a, R: Real> Session<'a, R> {
                 .then_some(self.options.aroma),
             variance_scale: None,
             ranking: None,
+            completion: None,
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),
@@ -603,6 +604,7 @@ impl<'a, R: Real> Session<'a, R> {
                 preprocess: objects.preprocess,
             }),
             prior: None,
+            levels: None,
         })
     }
 }

@@ -428,6 +428,7 @@ impl<'a, R: Real> RankingSession<'a, R> {
             aroma: None,
             variance_scale: None,
             ranking: Some(self.options.learned()),
+            completion: None,
             init: self.options.init.name().into(),
             counters,
             history: self.course.history.clone(),
@@ -502,6 +503,7 @@ impl<'a, R: Real> RankingSession<'a, R> {
             (None, None) => self.stepper.learner.into_form(),
         };
         Ok(Model {
+            levels: None,
             card,
             form: Precise::new(form),
             features: self.inputs.things.features.clone(),

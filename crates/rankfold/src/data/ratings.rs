@@ -1,0 +1,266 @@
+//! Ratings: users, items, and what users made of some of them.
+
+use std::path::Path;
+
+use super::columns::{Column, Source};
+use super::format::{Format, LineFormat};
+use super::number::{NoNumber, number, shown};
+use super::open::{Lines, is_dash, open};
+use crate::batch::Observed;
+use crate::{Error, Ids, Result};
+
+/// The names of the columns of users, items and ratings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RatingColumns {
+    /// Users.
+    pub user: String,
+    /// Items.
+    pub item: String,
+    /// Ratings.
+    pub rating: String,
+}
+
+impl Default for RatingColumns {
+    fn default() -> Self {
+        RatingColumns {
+            user: "user".into(),
+            item: "item".into(),
+            rating: "rating".into(),
+        }
+    }
+}
+
+impl std::str::FromStr for RatingColumns {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let names: Vec<&str> = text.split(',').map(str::trim).collect();
+        match names[..] {
+            [user, item, rating] if names.iter().all(|name| !name.is_empty()) => {
+                Ok(RatingColumns {
+                    user: user.into(),
+                    item: item.into(),
+                    rating: rating.into(),
+                })
+            }
+            _ => Err(format!(
+                "expected three names, USER,ITEM,RATING, found `{text}`"
+            )),
+        }
+    }
+}
+
+/// What a file of ratings holds.
+#[derive(Debug, Clone)]
+pub struct Ratings {
+    /// The users, in the order they first came.
+    pub users: Ids,
+    /// The items.
+    pub items: Ids,
+    /// The ratings: users are rows, items are columns.
+    pub entries: Observed,
+    /// Ratings that a later one for the same user and item replaced.
+    pub repeated: usize,
+}
+
+/// The lines of a file of ratings, one by one.
+pub struct RatingLines {
+    source: Source,
+    user: Column,
+    item: Column,
+    /// Absent where only pairs are wanted and there is no such column.
+    rating: Option<Column>,
+}
+
+fn text(field: &[u8], what: &str) -> std::result::Result<String, String> {
+    match std::str::from_utf8(field) {
+        Ok("") => Err(format!("expected {what}, found nothing")),
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(format!("expected {what} in UTF-8, found {}", shown(field))),
+    }
+}
+
+impl RatingLines {
+    /// Opens `.csv`, `.tsv`, `.jsonl`, or `.dat` with `::`, tabs, commas or spaces,
+    /// each also `.gz` or `.zst`; `-` is stdin, as `.dat`. Without a header, and in
+    /// `.dat`, the first three columns are meant.
+    pub fn open(path: impl AsRef<Path>, columns: &RatingColumns) -> Result<Self> {
+        Self::with(path.as_ref(), columns, true)
+    }
+
+    /// The same for pairs of a user and an item, whether ratings follow or not.
+    pub fn open_pairs(path: impl AsRef<Path>, columns: &RatingColumns) -> Result<Self> {
+        Self::with(path.as_ref(), columns, false)
+    }
+
+    fn with(path: &Path, columns: &RatingColumns, rated: bool) -> Result<Self> {
+        let kind = match is_dash(path) {
+            true => LineFormat::Ratings,
+            false => match Format::of(path) {
+                Ok(Format::Lines(kind)) if kind != LineFormat::Svmlight => kind,
+                _ => {
+                    let message = "ratings are read from .csv, .tsv, .jsonl, .dat or .data, plain or \
+                        with .gz or .zst";
+                    return Err(Error::input(message).in_file(path));
+                }
+            },
+        };
+        let lines = Lines::new(open(path)?, path);
+        let mut source = Source::new(lines, kind)?;
+        let (user, item) = (source.column(&columns.user)?, source.column(&columns.item)?);
+        let rating = match rated {
+            true => Some(source.column(&columns.rating)?),
+            false => None,
+        };
+        Ok(RatingLines {
+            source,
+            user,
+            item,
+            rating,
+        })
+    }
+
+    /// Goes to the next line; false after the last.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.source.advance()
+    }
+
+    /// The user and the item of the line.
+    pub fn pair(&mut self) -> Result<(String, String)> {
+        let mut field = |column: &Column, what: &str| {
+            let found = text(&self.source.value(column)?, what);
+            found.map_err(|message| self.source.error(message))
+        };
+        Ok((field(&self.user, "a user")?, field(&self.item, "an item")?))
+    }
+
+    /// The rating of the line.
+    pub fn rating(&mut self) -> Result<f64> {
+        let column = self.rating.as_ref().expect("opened with ratings");
+        let field = self.source.value(column)?;
+        let found = number::<f64>(&field).map_err(|why| match why {
+            NoNumber::Syntax => format!("expected a rating, found {}", shown(&field)),
+            NoNumber::TooLarge => format!("the rating {} is too large", shown(&field)),
+        });
+        found.map_err(|message| self.source.error(message))
+    }
+
+    /// An error at the line.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        self.source.error(message)
+    }
+}
+
+impl Ratings {
+    /// Reads a file as [`RatingLines`] does, or `.mtx` with numbers as names.
+    pub fn read(path: impl AsRef<Path>, columns: &RatingColumns) -> Result<Self> {
+        let path = path.as_ref();
+        let mut lines = RatingLines::open(path, columns)?;
+        let (mut users, mut items, mut entries) = (Ids::new(), Ids::new(), Vec::new());
+        while lines.advance()? {
+            let (user, item) = lines.pair()?;
+            let rating = lines.rating()?;
+            entries.push((users.intern(&user), items.intern(&item), rating));
+        }
+        if entries.is_empty() {
+            return Err(Error::input("no ratings").in_file(path));
+        }
+        Self::new(users, items, entries)
+    }
+
+    /// From ratings `(user, item, rating)` by number; of repeated ones the last
+    /// counts.
+    pub fn new(users: Ids, items: Ids, entries: Vec<(u32, u32, f64)>) -> Result<Self> {
+        let (entries, repeated) = Observed::new((users.len(), items.len()), entries)?;
+        Ok(Ratings {
+            users,
+            items,
+            entries,
+            repeated: repeated.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Part;
+
+    fn read(name: &str, text: &str) -> Result<Ratings> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Ratings::read(&path, &RatingColumns::default()).map_err(|mut e| {
+            e.file = Some(name.into());
+            e
+        })
+    }
+
+    #[test]
+    fn ratings_come_in_many_forms() {
+        let forms = [
+            (
+                "a.csv",
+                "user,item,rating,time\nu1,i1,3,9\nu2,i1,4.5,9\nu1,i1,5,9\n",
+            ),
+            (
+                "a.csv",
+                "time,rating,item,user\n1,3,i1,u1\n1,4.5,i1,u2\n1,5,i1,u1\n",
+            ),
+            (
+                "a.tsv",
+                "user\titem\trating\nu1\ti1\t3\nu2\ti1\t4.5\nu1\ti1\t5\n",
+            ),
+            ("a.dat", "u1::i1::3::99\nu2::i1::4.5::99\nu1::i1::5::99\n"),
+            ("a.dat", "u1 i1 3\nu2 i1 4.5\nu1 i1 5\n"),
+            (
+                "a.jsonl",
+                "{\"user\":\"u1\",\"item\":\"i1\",\"rating\":3}\n{\"item\":\"i1\",\"user\":\"u2\",\"rating\":4.5}\n{\"user\":\"u1\",\"item\":\"i1\",\"rating\":5}\n",
+            ),
+        ];
+        for (name, text) in forms {
+            let ratings = read(name, text).unwrap();
+            assert_eq!((ratings.users.len(), ratings.items.len()), (2, 1), "{name}");
+            let view = ratings.entries.part(Part::All);
+            assert_eq!(view.columns.line(0), (&[0, 1][..], &[5.0, 4.5][..]));
+            assert_eq!(ratings.repeated, 1);
+        }
+        let plain = read("a.csv", "7,9,3\n8,9,4\n").unwrap();
+        assert_eq!(plain.users.iter().collect::<Vec<_>>(), ["7", "8"]);
+    }
+
+    #[test]
+    fn bad_lines_say_where_and_what() {
+        let message = |name: &str, text: &str| read(name, text).unwrap_err().to_string();
+        assert_eq!(
+            message("a.csv", "user,item,rating\nu,i,good\n"),
+            "a.csv:2: expected a rating, found `good`"
+        );
+        assert_eq!(
+            message("a.csv", "user,item,rating\nu,i,nan\n"),
+            "a.csv:2: expected a rating, found `nan`"
+        );
+        assert_eq!(
+            message("a.csv", "user,item,rating\nu,i,1e999\n"),
+            "a.csv:2: the rating `1e999` is too large"
+        );
+        assert_eq!(
+            message("a.csv", "user,item\nu,i\n"),
+            "a.csv: no column is called `rating`: expected one of `user`, `item`"
+        );
+        assert_eq!(
+            message("a.csv", "user,item,rating\nu,,3\n"),
+            "a.csv:2: expected an item, found nothing"
+        );
+        assert_eq!(
+            message("a.dat", "u::i\n"),
+            "a.dat:1: expected `rating` in field 3, found 2 fields"
+        );
+        assert_eq!(message("a.csv", "user,item,rating\n"), "a.csv: no ratings");
+        assert_eq!(message("a.csv", ""), "a.csv: no ratings");
+        assert_eq!(
+            message("a.svm", "1 1:1\n"),
+            "a.svm: ratings are read from .csv, .tsv, .jsonl, .dat or .data, plain or with .gz or .zst"
+        );
+    }
+}

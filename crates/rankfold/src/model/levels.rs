@@ -1,0 +1,248 @@
+//! What a model of ratings knows beside W: where users and items stand on the
+//! whole.
+
+use super::file::{Tensor, TensorFile, Tensors};
+use super::{Model, Objects, Precise, Preprocess};
+use crate::data::Features;
+use crate::form::Form;
+use crate::kernel::dot;
+use crate::{Error, Ids, Real, Result, with_form};
+use serde::{Deserialize, Serialize};
+
+/// The two sides in the names of tensors.
+const SIDES: [&str; 2] = ["left", "right"];
+
+/// What completion says about itself in the card.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CompletionCard {
+    /// How it was solved.
+    pub solver: String,
+    /// The penalty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regularization: Option<f64>,
+    /// p of the penalty λ nᵖ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub penalty_power: Option<f64>,
+    /// What all predictions have in common.
+    pub mean: f64,
+    /// The same for biases alone.
+    pub control_mean: f64,
+    /// The range to which predictions are clipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<(f64, f64)>,
+    /// The noise of ratings, where it was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
+}
+
+/// Levels of users and of items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Levels {
+    /// Biases beside W, where the model has some.
+    pub bias: Option<[Vec<f64>; 2]>,
+    /// Biases that would be used without W: what the model is compared with.
+    pub control: [Vec<f64>; 2],
+    /// How many ratings were learned from.
+    pub count: [Vec<u64>; 2],
+}
+
+impl Levels {
+    pub(crate) fn tensors(&self) -> Tensors<'_> {
+        let mut out = Tensors::new();
+        for (side, name) in SIDES.iter().enumerate() {
+            if let Some(bias) = &self.bias {
+                let bias = Tensor::f64s(bias[side].clone());
+                out.push((format!("levels.{name}.bias"), bias));
+            }
+            let control = Tensor::f64s(self.control[side].clone());
+            out.push((format!("levels.{name}.control"), control));
+            let count = Tensor::u64s(self.count[side].clone());
+            out.push((format!("levels.{name}.count"), count));
+        }
+        out
+    }
+
+    /// Reads what [`Levels::tensors`] gave, for so many users and items.
+    pub(crate) fn read(file: &TensorFile<'_>, shape: (usize, usize)) -> Result<Self> {
+        let sizes = [shape.0, shape.1];
+        let both = |name: &str| -> Result<[Vec<f64>; 2]> {
+            let side = |i: usize| file.f64s(&format!("levels.{}.{name}", SIDES[i]), sizes[i]);
+            Ok([side(0)?, side(1)?])
+        };
+        let count = |i: usize| -> Result<Vec<u64>> {
+            let found = file.u64s(&format!("levels.{}.count", SIDES[i]))?;
+            match found.len() == sizes[i] {
+                true => Ok(found),
+                false => Err(file.error(format!("{} counts for {}", found.len(), sizes[i]))),
+            }
+        };
+        Ok(Levels {
+            bias: match file.has("levels.left.bias") {
+                true => Some(both("bias")?),
+                false => None,
+            },
+            control: both("control")?,
+            count: [count(0)?, count(1)?],
+        })
+    }
+
+    /// Adds users and items up to these numbers.
+    pub(crate) fn grow(&mut self, users: usize, items: usize) {
+        for (side, size) in [users, items].into_iter().enumerate() {
+            let size = size.max(self.count[side].len());
+            if let Some(bias) = &mut self.bias {
+                bias[side].resize(size, 0.0);
+            }
+            self.control[side].resize(size, 0.0);
+            self.count[side].resize(size, 0);
+        }
+    }
+}
+
+/// Predicts ratings by number.
+pub struct RatingPredictor<'a> {
+    model: &'a Model,
+    levels: &'a Levels,
+    card: &'a CompletionCard,
+    /// Coordinates of users and items whose products are the entries of W.
+    left: Vec<f64>,
+    right: Vec<f64>,
+    k: usize,
+}
+
+impl RatingPredictor<'_> {
+    fn clipped(&self, rating: f64) -> f64 {
+        match self.card.scale {
+            Some((low, high)) => rating.clamp(low, high),
+            None => rating,
+        }
+    }
+
+    fn row(values: &[f64], k: usize, i: u32) -> &[f64] {
+        &values[i as usize * k..][..k]
+    }
+
+    /// A rating without clipping: of a user or an item that is not known, what is
+    /// known of the other.
+    pub fn raw(&self, user: Option<u32>, item: Option<u32>) -> f64 {
+        let mut rating = self.card.mean;
+        if let Some(bias) = &self.levels.bias {
+            rating += user.map_or(0.0, |u| bias[0][u as usize]);
+            rating += item.map_or(0.0, |i| bias[1][i as usize]);
+        }
+        match (user, item) {
+            (Some(u), Some(i)) => {
+                let (left, right) = (
+                    Self::row(&self.left, self.k, u),
+                    Self::row(&self.right, self.k, i),
+                );
+                rating + dot(left, right)
+            }
+            _ if self.levels.bias.is_none() => self.raw_control(user, item),
+            _ => rating,
+        }
+    }
+
+    /// A rating.
+    pub fn rating(&self, user: Option<u32>, item: Option<u32>) -> f64 {
+        self.clipped(self.raw(user, item))
+    }
+
+    fn raw_control(&self, user: Option<u32>, item: Option<u32>) -> f64 {
+        let [users, items] = &self.levels.control;
+        self.card.control_mean
+            + user.map_or(0.0, |u| users[u as usize])
+            + item.map_or(0.0, |i| items[i as usize])
+    }
+
+    /// The rating that biases alone predict.
+    pub fn control(&self, user: Option<u32>, item: Option<u32>) -> f64 {
+        self.clipped(self.raw_control(user, item))
+    }
+
+    /// The ratings of all items by a user, without clipping.
+    pub fn all_items(&self, user: u32) -> Vec<f64> {
+        let items = self.model.columns_of(crate::form::Side::Right) as u32;
+        (0..items).map(|i| self.raw(Some(user), Some(i))).collect()
+    }
+
+    /// Clips a rating as all predictions are.
+    pub fn clip(&self, rating: f64) -> f64 {
+        self.clipped(rating)
+    }
+}
+
+impl Model {
+    /// A model of ratings: rows of W are users, columns are items.
+    pub fn completion<R: Real>(
+        learner: &str,
+        form: Form<R>,
+        (users, items): (Ids, Ids),
+        levels: Levels,
+        card: CompletionCard,
+    ) -> Result<Self> {
+        let shape = form.view().shape();
+        let sizes = [users.len(), items.len()];
+        let counted = [levels.count[0].len(), levels.count[1].len()];
+        if [shape.0, shape.1] != sizes || counted != sizes {
+            return Err(Error::input(format!(
+                "{} users and {} items for a matrix of {} by {}",
+                sizes[0], sizes[1], shape.0, shape.1
+            )));
+        }
+        let mut model = Model::new(learner, form, Features::Named(users));
+        model.card.task = "completion".into();
+        model.card.completion = Some(card);
+        model.objects = Some(Objects {
+            features: Features::Named(items),
+            preprocess: Preprocess::default(),
+        });
+        model.levels = Some(levels);
+        Ok(model)
+    }
+
+    fn rating_parts(&self) -> Result<(&Levels, &CompletionCard)> {
+        let parts = self.levels.as_ref().zip(self.card.completion.as_ref());
+        parts.ok_or_else(|| {
+            let message = format!(
+                "expected a model of `train completion`, found one of `train {}`",
+                self.card.task
+            );
+            Error::input(message)
+        })
+    }
+
+    /// The ids of users and of items.
+    pub fn rating_ids(&self) -> Result<(&Ids, &Ids)> {
+        self.rating_parts()?;
+        match (&self.features, self.objects.as_ref().map(|o| &o.features)) {
+            (Features::Named(users), Some(Features::Named(items))) => Ok((users, items)),
+            _ => Err(Error::input("users and items have no names")),
+        }
+    }
+
+    /// Makes a predictor of ratings.
+    pub fn rating_predictor(&self) -> Result<RatingPredictor<'_>> {
+        let (levels, card) = self.rating_parts()?;
+        let (left, right, k) = match &self.form {
+            Precise::F32(_) | Precise::F64(_) => with_form!(&self.form, form => {
+                let gauge = form.view().gauge().ok_or_else(super::rank_lost)?;
+                let (left, right) = form.view().factors().ok_or_else(super::rank_lost)?;
+                let rows = |tall: &crate::form::Tall<_>, map: &crate::linalg::Square| {
+                    let mut out = Vec::with_capacity(tall.rows() * tall.rank());
+                    tall.for_each_mapped(map, |row| out.extend_from_slice(row));
+                    out
+                };
+                (rows(left, &gauge.left), rows(right, &gauge.right), form.view().rank())
+            }),
+        };
+        Ok(RatingPredictor {
+            model: self,
+            levels,
+            card,
+            left,
+            right,
+            k,
+        })
+    }
+}

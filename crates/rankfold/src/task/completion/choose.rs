@@ -1,0 +1,203 @@
+//! What validation chooses: the penalty, the number of iterations, the rank.
+
+use super::fit::Fit;
+use super::learner::{CompletionLearner, Method};
+use crate::Result;
+use crate::batch::{Fitted, Observed, Part, View};
+
+/// Iterations without a better model after which a run is given up.
+const PATIENCE: usize = 8;
+
+/// Ranks without a better model after which no larger one is tried.
+const RANK_PATIENCE: usize = 2;
+
+/// A penalty that was tried.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// The rank.
+    pub rank: usize,
+    /// The penalty.
+    pub regularization: f64,
+    /// The iteration with the best model.
+    pub iterations: usize,
+    /// Its error on validation entries.
+    pub rmse: f64,
+}
+
+/// A trial and its best model.
+#[derive(Clone)]
+pub(super) struct Tried {
+    pub trial: Trial,
+    pub best: Fitted,
+}
+
+/// What models are judged on.
+pub(super) struct Judge<'a> {
+    /// What is learned from.
+    pub observed: &'a Observed,
+    pub part: Part,
+    /// What is predicted.
+    pub valid: View<'a>,
+    pub scale: Option<(f64, f64)>,
+    /// Whether to go on; told of each trial.
+    pub go_on: &'a mut dyn FnMut(Option<&Trial>) -> bool,
+}
+
+impl Judge<'_> {
+    pub fn rmse(&self, model: &Fitted, threads: usize) -> f64 {
+        let rmse = match self.scale {
+            Some(scale) => model.clipped_rmse(self.valid, scale),
+            None => model.rmse(self.valid, threads),
+        };
+        if rmse.is_nan() { f64::INFINITY } else { rmse }
+    }
+
+    /// Fits once and keeps the best iteration.
+    pub fn try_once(
+        &mut self,
+        method: &Method,
+        rank: usize,
+        warm: Option<&Fitted>,
+    ) -> Result<Option<Tried>> {
+        let mut best: Option<Tried> = None;
+        let mut told = false;
+        let (observed, part) = (self.observed, self.part);
+        let Fit {
+            fitted, iterations, ..
+        } = method.fit(observed, part, rank, warm, &mut |n, model| {
+            if !(self.go_on)(None) {
+                told = true;
+                return false;
+            }
+            let model = model();
+            // On the way up to the rank nothing is judged.
+            if model.rank() < rank {
+                return true;
+            }
+            let rmse = self.rmse(&model, method.threads);
+            let better = best.as_ref().is_none_or(|b| rmse < b.trial.rmse);
+            if better {
+                let trial = Trial {
+                    rank,
+                    regularization: method.lambda,
+                    iterations: n,
+                    rmse,
+                };
+                best = Some(Tried { trial, best: model });
+            }
+            best.as_ref()
+                .is_none_or(|b| n < b.trial.iterations + PATIENCE)
+        })?;
+        if told {
+            return Ok(None);
+        }
+        let tried = best.unwrap_or_else(|| Tried {
+            trial: Trial {
+                rank,
+                regularization: method.lambda,
+                iterations,
+                rmse: self.rmse(&fitted, method.threads),
+            },
+            best: fitted,
+        });
+        Ok((self.go_on)(Some(&tried.trial)).then_some(tried))
+    }
+
+    /// The best penalty, by going from the first one in steps of 4 while that
+    /// helps, then of 2 around the best.
+    pub fn choose_penalty(
+        &mut self,
+        method: &Method,
+        first: f64,
+        rank: usize,
+        warm: Option<&Fitted>,
+    ) -> Result<Option<Tried>> {
+        let most = match method.learner {
+            // Of the off-mask ridge, which weighs entries that are not known as
+            // much as those that are at 1.
+            CompletionLearner::Grassmann => 0.9,
+            _ => f64::INFINITY,
+        };
+        let mut at = |lambda: f64| {
+            let method = Method { lambda, ..*method };
+            self.try_once(&method, rank, warm)
+        };
+        let Some(mut best) = at(first)? else {
+            return Ok(None);
+        };
+        for (factor, steps) in [(4.0, 8), (0.25, 8), (2.0, 1), (0.5, 1)] {
+            for _ in 0..steps {
+                let lambda: f64 = (best.trial.regularization * factor).min(most);
+                if lambda == best.trial.regularization {
+                    break;
+                }
+                let Some(next) = at(lambda)? else {
+                    return Ok(None);
+                };
+                let better = next.trial.rmse < best.trial.rmse;
+                if better {
+                    best = next;
+                }
+                // Going down makes no sense where going up helped.
+                if !better {
+                    break;
+                }
+            }
+        }
+        Ok(Some(best))
+    }
+
+    /// The best rank of a range, and the best penalty where none is given: larger
+    /// ranks start from smaller ones, and are tried while they help.
+    pub fn choose(
+        &mut self,
+        method: &Method,
+        given: Option<f64>,
+        ranks: (usize, usize),
+    ) -> Result<Option<Tried>> {
+        let mut lambda = given.unwrap_or_else(|| first_penalty(method, self.observed, self.part));
+        let mut best: Option<Tried> = None;
+        let mut warm: Option<Fitted> = None;
+        for rank in ranks.0..=ranks.1 {
+            let found = match given.is_some() || !method.learner.has_penalty() {
+                true => {
+                    let method = Method { lambda, ..*method };
+                    self.try_once(&method, rank, warm.as_ref())?
+                }
+                false => self.choose_penalty(method, lambda, rank, warm.as_ref())?,
+            };
+            let Some(found) = found else {
+                return Ok(None);
+            };
+            lambda = found.trial.regularization;
+            warm = Some(found.best.clone());
+            let better = best
+                .as_ref()
+                .is_none_or(|b| found.trial.rmse < b.trial.rmse);
+            if better {
+                best = Some(found);
+            }
+            let ahead = best.as_ref().map_or(0, |b| rank - b.trial.rank);
+            if ahead >= RANK_PATIENCE {
+                break;
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// A penalty of the right size for values of this spread, to start from.
+fn first_penalty(method: &Method, observed: &Observed, part: Part) -> f64 {
+    let entries = observed.part(part);
+    let count = entries.count.max(1) as f64;
+    let lines = (entries.rows.len() + entries.columns.len()) as f64 / 2.0;
+    let per_line = (count / lines.max(1.0)).max(1.0);
+    let spread = entries.mean_square(entries.mean()).sqrt().max(1e-12);
+    match method.learner {
+        CompletionLearner::Als => 0.05 * spread * per_line.powf(1.0 - method.power),
+        CompletionLearner::Gradient => 0.05 * spread * per_line / count,
+        CompletionLearner::Grassmann => 0.01,
+        // As if a fiftieth of all entries were known to be zero.
+        _ => 0.02 / count,
+    }
+}

@@ -1,0 +1,84 @@
+//! How well ratings are predicted.
+
+use crate::batch::Part;
+use crate::data::Ratings;
+use crate::model::{Metrics, Model};
+use crate::{Error, Result};
+
+/// What was found on ratings, with biases alone beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RatingEvaluation {
+    /// `rmse` and `mae` of the model.
+    pub model: Metrics,
+    /// The same of a mean and biases alone.
+    pub control: Metrics,
+    /// Ratings.
+    pub rows: usize,
+    /// Ratings of users that the model does not know.
+    pub unknown_users: usize,
+    /// Ratings of items that it does not know.
+    pub unknown_items: usize,
+}
+
+/// Errors on their way to metrics.
+#[derive(Default)]
+struct Errors {
+    squares: f64,
+    sizes: f64,
+    count: usize,
+}
+
+impl Errors {
+    fn add(&mut self, error: f64) {
+        self.squares += error * error;
+        self.sizes += error.abs();
+        self.count += 1;
+    }
+
+    fn metrics(&self) -> Metrics {
+        let mean = |sum: f64| sum / self.count as f64;
+        Metrics::from([
+            ("rmse".to_owned(), mean(self.squares).sqrt()),
+            ("mae".to_owned(), mean(self.sizes)),
+        ])
+    }
+}
+
+/// Predictions for pairs of a user and an item, each known to the model or not.
+pub fn predict_ratings(model: &Model, pairs: &[(Option<u32>, Option<u32>)]) -> Result<Vec<f64>> {
+    let predictor = model.rating_predictor()?;
+    Ok(pairs.iter().map(|&(u, i)| predictor.rating(u, i)).collect())
+}
+
+impl Model {
+    /// Measures a model of ratings on others.
+    pub fn evaluate_ratings(&self, ratings: &Ratings) -> Result<RatingEvaluation> {
+        let predictor = self.rating_predictor()?;
+        let (users, items) = self.rating_ids()?;
+        let item: Vec<Option<u32>> = ratings.items.iter().map(|i| items.find(i)).collect();
+        let rows = ratings.entries.part(Part::All).rows;
+        let (mut model, mut control) = (Errors::default(), Errors::default());
+        let (mut unknown_users, mut unknown_items) = (0, 0);
+        for (row, user) in ratings.users.iter().enumerate() {
+            let user = users.find(user);
+            let (index, value) = rows.line(row);
+            for (&j, &y) in index.iter().zip(value) {
+                let item = item[j as usize];
+                unknown_users += usize::from(user.is_none());
+                unknown_items += usize::from(item.is_none());
+                model.add(predictor.rating(user, item) - y);
+                control.add(predictor.control(user, item) - y);
+            }
+        }
+        if model.count == 0 {
+            return Err(Error::input("no ratings"));
+        }
+        Ok(RatingEvaluation {
+            model: model.metrics(),
+            control: control.metrics(),
+            rows: model.count,
+            unknown_users,
+            unknown_items,
+        })
+    }
+}

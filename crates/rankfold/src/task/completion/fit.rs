@@ -1,0 +1,430 @@
+//! One fit of a factorisation with everything given.
+
+use super::learner::{CompletionLearner, CompletionSolver, CompletionStart, Method};
+use crate::Result;
+use crate::batch::{
+    Als, Armijo, Bayes, Completion, Ended, Fitted, Limits, Observed, OptSpace, Part, Penalty,
+    Regression, Ridge, Solver, Subspace, View, grow, singular_value_projection, trimmed_start,
+};
+use crate::linalg::qf;
+use crate::manifold::{Balanced, Biased, Embedded, Factors, FixedRank, Polar};
+use crate::random::normal_at;
+use faer::Mat;
+
+/// What a fit came to.
+pub(super) struct Fit {
+    pub fitted: Fitted,
+    pub iterations: usize,
+    pub ended: Ended,
+    /// The noise that was found, where it is part of the model.
+    pub noise: Option<f64>,
+}
+
+/// Called after each iteration with its number and a way to look at the model;
+/// false ends the work.
+pub(super) type See<'a> = &'a mut dyn FnMut(usize, &dyn Fn() -> Fitted) -> bool;
+
+/// Sweeps for biases alone.
+const BIAS_SWEEPS: usize = 10;
+
+/// Iterations at each rank on the way up.
+fn stage(method: &Method) -> usize {
+    match (method.learner, method.solver) {
+        (CompletionLearner::Als, _) => 6,
+        (_, CompletionSolver::TrustRegion) => 4,
+        _ => 20,
+    }
+}
+
+/// Biases and a centre alone, with a penalty that suits ratings. Without biases
+/// only zeros.
+pub(super) fn biases_only(entries: View<'_>, biases: bool, threads: usize) -> Fitted {
+    let shape = (entries.rows.len(), entries.columns.len());
+    let centre = if biases { entries.mean() } else { 0.0 };
+    let empty = Fitted::empty(shape, centre, biases);
+    if !biases {
+        return empty;
+    }
+    let als = Als {
+        entries,
+        lambda: 4.0,
+        power: 0.0,
+        threads,
+    };
+    let limits = Limits {
+        iterations: BIAS_SWEEPS,
+        decrease: 0.0,
+        ..Limits::default()
+    };
+    als.solve(empty, limits, &mut |_, _| true).0
+}
+
+impl Method {
+    /// Fits the kept entries at a rank; from a model of smaller rank where one is
+    /// given.
+    pub(super) fn fit(
+        &self,
+        observed: &Observed,
+        part: Part,
+        rank: usize,
+        warm: Option<&Fitted>,
+        see: See<'_>,
+    ) -> Result<Fit> {
+        let entries = observed.part(part);
+        if self.learner == CompletionLearner::Bayes {
+            return Ok(self.bayes(entries, rank, see));
+        }
+        let base = match warm {
+            Some(warm) => warm.clone(),
+            None => biases_only(entries, self.biases, self.threads),
+        };
+        match self.learner {
+            CompletionLearner::Grassmann | CompletionLearner::Svp | CompletionLearner::OptSpace => {
+                // These know nothing of biases: they get what biases leave.
+                let left = observed.map(|i, j, y| y - bias_at(&base, i, j))?;
+                let offset = |fitted: Fitted| Fitted {
+                    biases: base.biases.clone(),
+                    centre: base.centre,
+                    ..fitted
+                };
+                let mut see = |n: usize, model: &dyn Fn() -> Fitted| see(n, &|| offset(model()));
+                let bare = Fitted {
+                    biases: None,
+                    centre: 0.0,
+                    ..base.clone()
+                };
+                let fit = self.staged(left.part(part), bare, rank, &mut see);
+                Ok(Fit {
+                    fitted: offset(fit.fitted),
+                    ..fit
+                })
+            }
+            _ => Ok(self.staged(entries, base, rank, see)),
+        }
+    }
+
+    fn bayes(&self, entries: View<'_>, rank: usize, see: See<'_>) -> Fit {
+        let bayes = Bayes {
+            entries,
+            rank,
+            biases: self.biases,
+            implicit: self.implicit,
+            seed: self.seed,
+            threads: self.threads,
+        };
+        let mut noise = None;
+        let (fitted, iterations, ended) =
+            bayes.solve(self.iterations, self.tolerance, &mut |n, sigma, model| {
+                noise = Some(sigma);
+                see(n, model)
+            });
+        Fit {
+            fitted,
+            iterations,
+            ended,
+            noise,
+        }
+    }
+
+    /// Grows a model to the rank, by the start that was asked for, then solves.
+    fn staged(&self, entries: View<'_>, base: Fitted, rank: usize, see: See<'_>) -> Fit {
+        let mut done = 0;
+        let mut model = base;
+        while model.rank() < rank {
+            let more = match self.start {
+                CompletionStart::Continuation => 1,
+                _ => rank - model.rank(),
+            };
+            model = self.grown(entries, model, more);
+            if model.rank() < rank {
+                let mut told = false;
+                let fit = self.run(entries, model, stage(self), &mut |n, model| {
+                    told = !see(done + n, model);
+                    !told
+                });
+                (model, done) = (fit.fitted, done + fit.iterations);
+                if told {
+                    // The rest of the rank is there, if only as a start.
+                    let more = rank - model.rank();
+                    model = self.grown(entries, model, more);
+                    return Fit {
+                        fitted: model,
+                        iterations: done,
+                        ended: Ended::Told,
+                        noise: None,
+                    };
+                }
+            }
+        }
+        let fit = self.run(entries, model, self.iterations, &mut |n, model| {
+            see(done + n, model)
+        });
+        Fit {
+            iterations: done + fit.iterations,
+            ..fit
+        }
+    }
+
+    /// The model with columns added to its factors.
+    fn grown(&self, entries: View<'_>, model: Fitted, more: usize) -> Fitted {
+        let problem = Completion {
+            entries,
+            centre: model.centre,
+            threads: self.threads,
+        };
+        let k = model.rank();
+        let (n, m) = (model.left.nrows(), model.right.nrows());
+        let found = match self.start {
+            CompletionStart::Random => None,
+            _ if self.learner == CompletionLearner::OptSpace && k == 0 => {
+                let counts = [entries.rows, entries.columns]
+                    .map(|lines| (0..lines.len()).map(|i| lines.count(i)).collect());
+                trimmed_start(&problem, more, counts, self.seed)
+            }
+            _ => {
+                // Biases stand between the factors and what is new.
+                let (left, right) = model.factors();
+                grow(&problem, &left, &right, more, self.seed).map(|(l, r)| {
+                    let new = |whole: &Mat<f64>, old: &Mat<f64>| {
+                        let added = whole.subcols(whole.ncols() - more, more).to_owned();
+                        crate::manifold::beside(old, &added)
+                    };
+                    (new(&l, &model.left), new(&r, &model.right))
+                })
+            }
+        };
+        // Nothing to go by, or a random start was asked for: small random columns.
+        let (left, right) = found.unwrap_or_else(|| {
+            let spread = entries.mean_square(model.centre).sqrt().max(1e-3);
+            let scale = (spread / (more as f64).sqrt()).sqrt() * 0.3;
+            let column = |rows: usize, side: u64| {
+                Mat::from_fn(rows, more, |i, j| {
+                    scale * normal_at(self.seed, side, i as u64, (k + j) as u64)
+                })
+            };
+            (
+                crate::manifold::beside(&model.left, &column(n, 2)),
+                crate::manifold::beside(&model.right, &column(m, 3)),
+            )
+        });
+        Fitted {
+            left,
+            right,
+            ..model
+        }
+    }
+
+    fn limits(&self, iterations: usize) -> Limits {
+        Limits {
+            iterations,
+            decrease: self.tolerance,
+            ..Limits::default()
+        }
+    }
+
+    /// Solves at the rank that the model has.
+    fn run(&self, entries: View<'_>, model: Fitted, iterations: usize, see: See<'_>) -> Fit {
+        let problem = Completion {
+            entries,
+            centre: model.centre,
+            threads: self.threads,
+        };
+        let limits = self.limits(iterations);
+        match self.learner {
+            CompletionLearner::Als => {
+                let als = Als {
+                    entries,
+                    lambda: self.lambda,
+                    power: self.power,
+                    threads: self.threads,
+                };
+                let (fitted, iterations, ended) =
+                    als.solve(model, limits, &mut |n, model| see(n, &|| model.clone()));
+                Fit {
+                    fitted,
+                    iterations,
+                    ended,
+                    noise: None,
+                }
+            }
+            CompletionLearner::Polar => {
+                let polar = Polar {
+                    retraction: self.retraction,
+                };
+                self.geometry(problem, polar, model, limits, see)
+            }
+            CompletionLearner::Balanced => self.geometry(problem, Balanced, model, limits, see),
+            CompletionLearner::Embedded => self.geometry(problem, Embedded, model, limits, see),
+            CompletionLearner::Gradient => self.geometry(problem, Factors, model, limits, see),
+            CompletionLearner::Grassmann => self.subspace(entries, model, limits, see),
+            CompletionLearner::Svp => {
+                let start = (model.left.clone(), model.right.clone());
+                let with = |left: &Mat<f64>, right: &Mat<f64>| Fitted {
+                    left: left.clone(),
+                    right: right.clone(),
+                    ..model.clone()
+                };
+                let ((left, right), iterations, ended) =
+                    singular_value_projection(&problem, start, limits, &mut |n, left, right| {
+                        see(n, &|| with(left, right))
+                    });
+                Fit {
+                    fitted: with(&left, &right),
+                    iterations,
+                    ended,
+                    noise: None,
+                }
+            }
+            CompletionLearner::OptSpace => {
+                let objective = OptSpace { problem };
+                let start = orthonormal(&model.left).zip(orthonormal(&model.right));
+                let Some((u, v)) = start else {
+                    return unsolved(model);
+                };
+                let with = |at: &[Mat<f64>]| Fitted {
+                    left: &at[0] * objective.core(&at[0], &at[1]),
+                    right: at[1].clone(),
+                    ..model.clone()
+                };
+                let solved = self
+                    .solver()
+                    .solve(&objective, vec![u, v], limits, &mut |p, at| {
+                        see(p.iteration, &|| with(at))
+                    });
+                Fit {
+                    fitted: with(&solved.point),
+                    iterations: solved.iterations,
+                    ended: solved.ended,
+                    noise: None,
+                }
+            }
+            CompletionLearner::Auto | CompletionLearner::Bayes | CompletionLearner::Loreta => {
+                unreachable!("not solved by stages")
+            }
+        }
+    }
+
+    fn solver(&self) -> Solver {
+        match self.solver {
+            CompletionSolver::Descent => Solver::Descent(Armijo::default()),
+            CompletionSolver::TrustRegion => Solver::TrustRegion,
+            _ => Solver::ConjugateGradient,
+        }
+    }
+
+    fn geometry<M: FixedRank>(
+        &self,
+        problem: Completion<'_>,
+        manifold: M,
+        model: Fitted,
+        limits: Limits,
+        see: See<'_>,
+    ) -> Fit {
+        let Some(mut start) = manifold.point(&model.left, &model.right) else {
+            return unsolved(model);
+        };
+        let count = problem.entries.count.max(1) as f64;
+        // Biases have the ridge of so many entries, as in biases alone.
+        let ridge = 4.0 / count;
+        let weights = model.biases.as_ref().map(|biases| {
+            let column = |b: &Vec<f64>| Mat::from_fn(b.len(), 1, |i, _| b[i]);
+            start.extend(biases.iter().map(column));
+            [problem.entries.rows, problem.entries.columns].map(|lines| {
+                let weight = |i| lines.count(i) as f64 / count + ridge;
+                (0..lines.len()).map(weight).collect()
+            })
+        });
+        let regression = Regression {
+            problem,
+            space: Biased {
+                inner: manifold,
+                weights,
+            },
+            penalty: match self.learner {
+                CompletionLearner::Gradient => Penalty::Factors(self.lambda),
+                _ => Penalty::Matrix(self.lambda),
+            },
+            ridge,
+        };
+        let with = |at: &[Mat<f64>]| {
+            let (w, biases) = regression.space.parts(at);
+            let (left, right) = regression.space.inner.factors(w);
+            let column = |b: &Mat<f64>| (0..b.nrows()).map(|i| b[(i, 0)]).collect();
+            Fitted {
+                left,
+                right,
+                biases: match biases {
+                    [b, c] => Some([column(b), column(c)]),
+                    _ => None,
+                },
+                centre: model.centre,
+            }
+        };
+        let solved = self
+            .solver()
+            .solve(&regression, start, limits, &mut |p, at| {
+                see(p.iteration, &|| with(at))
+            });
+        Fit {
+            fitted: with(&solved.point),
+            iterations: solved.iterations,
+            ended: solved.ended,
+            noise: None,
+        }
+    }
+
+    fn subspace(&self, entries: View<'_>, model: Fitted, limits: Limits, see: See<'_>) -> Fit {
+        // The subspace is that of the side with fewer lines.
+        let flip = entries.rows.len() > entries.columns.len();
+        let problem = Subspace {
+            entries: if flip { entries.transposed() } else { entries },
+            centre: 0.0,
+            lambda: self.lambda,
+            ridge: Ridge::OffMask,
+            threads: self.threads,
+        };
+        let with = |at: &[Mat<f64>]| {
+            let (u, w) = (at[0].clone(), problem.weights(&at[0]));
+            let (left, right) = if flip { (w, u) } else { (u, w) };
+            Fitted {
+                left,
+                right,
+                ..model.clone()
+            }
+        };
+        let side = if flip { &model.right } else { &model.left };
+        let Some(start) = orthonormal(side) else {
+            return unsolved(model);
+        };
+        let solved = self
+            .solver()
+            .solve(&problem, vec![start], limits, &mut |p, at| {
+                see(p.iteration, &|| with(at))
+            });
+        Fit {
+            fitted: with(&solved.point),
+            iterations: solved.iterations,
+            ended: solved.ended,
+            noise: None,
+        }
+    }
+}
+
+/// The centre and the biases of a place.
+fn bias_at(model: &Fitted, i: usize, j: usize) -> f64 {
+    model.centre + model.biases.as_ref().map_or(0.0, |[b, c]| b[i] + c[j])
+}
+
+fn orthonormal(m: &Mat<f64>) -> Option<Mat<f64>> {
+    qf(m).or_else(|| crate::manifold::thin_qr(m).map(|(q, _)| q))
+}
+
+/// A start that has lost rank cannot be improved on.
+fn unsolved(model: Fitted) -> Fit {
+    Fit {
+        fitted: model,
+        iterations: 0,
+        ended: Ended::Converged,
+        noise: None,
+    }
+}
