@@ -317,8 +317,9 @@ impl TrainCompletion {
                     output.milestone(
                         &bar,
                         &format!(
-                            "rank {rank}, regularization {regularization:.4}: validation rmse \
-                             {rmse:.4} after {iterations} iterations"
+                            "rank {rank}, regularization {}: validation rmse \
+                             {rmse:.4} after {iterations} iterations",
+                            shown(*regularization)
                         ),
                     );
                 }
@@ -343,7 +344,7 @@ impl TrainCompletion {
         found.model.save(&self.output)?;
         let sizes = [users, items, count, repeated];
         self.report(&found, sizes, read, start, output)?;
-        match found.ended {
+        match found.matrix.ended {
             Ended::Told => std::process::exit(130),
             _ => Ok(()),
         }
@@ -358,7 +359,8 @@ impl TrainCompletion {
         output: &Output,
     ) -> Result<()> {
         let seconds = start.elapsed().as_secs_f64();
-        let stopped = match found.ended {
+        let matrix = &found.matrix;
+        let stopped = match matrix.ended {
             Ended::Converged => "converged",
             Ended::Iterations => "steps",
             Ended::Told => "interrupted",
@@ -371,26 +373,26 @@ impl TrainCompletion {
                 "rmse": t.rmse,
             })
         };
-        let (learner, rank) = (found.learner.name(), found.model.rank());
+        let (learner, rank) = (matrix.learner.name(), found.model.rank());
         let report = json!({
             "format": 1,
             "task": "completion",
             "learner": learner,
-            "solver": found.solver.name(),
+            "solver": matrix.solver.name(),
             "rank": rank,
-            "steps": found.iterations,
-            "updates": found.iterations,
+            "steps": matrix.iterations,
+            "updates": matrix.iterations,
             "refused": 0,
             "step_size": null,
-            "regularization": found.regularization,
-            "noise": found.noise,
+            "regularization": matrix.regularization,
+            "noise": matrix.noise,
             "seed": self.seed,
             "stopped": stopped,
             "users": users,
             "items": items,
             "ratings": count,
             "repeated": repeated,
-            "trials": found.trials.iter().map(trial).collect::<Vec<_>>(),
+            "trials": matrix.trials.iter().map(trial).collect::<Vec<_>>(),
             "reading_seconds": read,
             "seconds": seconds,
             "model": self.output.display().to_string(),
@@ -399,17 +401,17 @@ impl TrainCompletion {
         let mut text = format!(
             "{}{learner} of rank {rank}: {count} ratings of {items} items by {users} users, {} \
              iterations",
-            if found.ended == Ended::Told {
+            if matrix.ended == Ended::Told {
                 "interrupted: "
             } else {
                 ""
             },
-            found.iterations,
+            matrix.iterations,
         );
-        if let Some(lambda) = found.regularization {
-            text += &format!(", regularization {lambda:.4}");
+        if let Some(lambda) = matrix.regularization {
+            text += &format!(", regularization {}", shown(lambda));
         }
-        if let Some(noise) = found.noise {
+        if let Some(noise) = matrix.noise {
             text += &format!(", noise {noise:.4}");
         }
         text += &format!(", {seconds:.1} s");
@@ -422,6 +424,14 @@ impl TrainCompletion {
             return Ok(());
         }
         output.result(&report, &text)
+    }
+}
+
+/// A number of any size, to four digits.
+fn shown(value: f64) -> String {
+    match value == 0.0 || value >= 1e-2 {
+        true => format!("{value:.4}"),
+        false => format!("{value:.3e}"),
     }
 }
 

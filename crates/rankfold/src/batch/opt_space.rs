@@ -74,8 +74,7 @@ impl<P: Problem> Local for LocalOptSpace<'_, P> {
 
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
         let (left, right) = self.direction(along);
-        let (u, v) = (&self.at[0], &self.at[1]);
-        self.problem.bend((&left, &right), u, v).cost
+        self.problem.curvature((&left, &right))
     }
 
     fn hessian(&self, along: &[Mat<f64>]) -> Blocks {

@@ -4,7 +4,8 @@
 use super::observed::Lines;
 use super::rowwise::Rowwise;
 use crate::kernel::{prefetch, vectorised};
-use crate::parallel::map_rows;
+use crate::parallel::{map_blocks, map_rows};
+use std::ops::Range;
 
 /// Rows handled by one thread at a time.
 pub(crate) const BLOCK: usize = 64;
@@ -110,6 +111,27 @@ vectorised! {
 }
 
 vectorised! {
+    /// The sum of squares of the products own·other at the entries of some lines.
+    fn square_lines<; W>(sum: &mut f64, first: usize, last: usize, pass: Pass<'_>) {
+        let w = if W == 0 { pass.own.width } else { W };
+        let (own, other) = (&pass.own.data[..], &pass.other.data[..]);
+        let mut total = 0.0;
+        for i in first..last {
+            let (index, _) = pass.lines.line(i);
+            let own = &own[i * w..][..w];
+            for (at, &j) in index.iter().enumerate() {
+                if let Some(&later) = index.get(at + AHEAD) {
+                    prefetch(other, later as usize * w, w);
+                }
+                let e = dot_row(own, &other[j as usize * w..][..w]);
+                total += e * e;
+            }
+        }
+        *sum = total;
+    }
+}
+
+vectorised! {
     /// For each line, the products own·other at its entries times the rows of
     /// `onto`; and the sum of their squares.
     fn product_lines<; W>(cost: &mut f64, out: &mut [f64], first: usize, pass: Pass<'_>, onto: &Rowwise) {
@@ -146,16 +168,31 @@ impl Pass<'_> {
 
     /// The sum of squared residuals.
     pub fn cost(self) -> f64 {
-        let work = |range: std::ops::Range<usize>| {
-            let mut cost = 0.0;
+        self.sum(|sum, range| {
             by_width!(
                 self.own.width,
-                cost_lines(&mut cost, range.start, range.end, self)
+                cost_lines(sum, range.start, range.end, self)
             );
-            cost
-        };
-        let costs = crate::parallel::map_blocks(self.lines.len(), BLOCK, self.threads, work);
-        costs.iter().sum()
+        })
+    }
+
+    /// The sum of squares of what the rows predict, whatever the values are.
+    pub fn squares(self) -> f64 {
+        self.sum(|sum, range| {
+            by_width!(
+                self.own.width,
+                square_lines(sum, range.start, range.end, self)
+            );
+        })
+    }
+
+    fn sum(self, add: impl Fn(&mut f64, Range<usize>) + Sync) -> f64 {
+        let sums = map_blocks(self.lines.len(), BLOCK, self.threads, |range| {
+            let mut sum = 0.0;
+            add(&mut sum, range);
+            sum
+        });
+        sums.iter().sum()
     }
 
     /// P R for the products P of the own and the other rows at the entries; and

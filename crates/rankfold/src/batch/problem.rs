@@ -29,9 +29,11 @@ pub trait Problem: Sync {
     /// The cost and the products of its gradient.
     fn slope(&self, left: &Mat<f64>, right: &Mat<f64>) -> Slope;
 
-    /// For a direction D of W given by two factors: its second derivative in
-    /// that direction, and the products H[D] R and H[D]ᵀ L, where H is the second
-    /// derivative.
+    /// The second derivative along a direction of W that is given by two factors.
+    fn curvature(&self, direction: (&Mat<f64>, &Mat<f64>)) -> f64;
+
+    /// The same as `cost`, with the products H[D] R and H[D]ᵀ L for the direction
+    /// D, where H is the second derivative.
     fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope;
 }
 
@@ -73,7 +75,6 @@ impl Problem for Completion<'_> {
 
     fn cost(&self, left: &Mat<f64>, right: &Mat<f64>) -> f64 {
         let (l, r) = (Rowwise::from_mat(left), Rowwise::from_mat(right));
-        // Lines of whichever side has fewer: longer runs over nearer rows.
         let [rows, _] = self.passes(&l, &r);
         0.5 * self.scale() * rows.cost()
     }
@@ -88,6 +89,19 @@ impl Problem for Completion<'_> {
             er: faer::Scale(scale) * er.to_mat(k),
             el: faer::Scale(scale) * el.to_mat(k),
         }
+    }
+
+    fn curvature(&self, direction: (&Mat<f64>, &Mat<f64>)) -> f64 {
+        let zero = Completion {
+            centre: 0.0,
+            ..*self
+        };
+        let (l, r) = (
+            Rowwise::from_mat(direction.0),
+            Rowwise::from_mat(direction.1),
+        );
+        let [rows, _] = zero.passes(&l, &r);
+        self.scale() * rows.squares()
     }
 
     fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope {
@@ -164,6 +178,13 @@ impl Problem for Examples {
         }
     }
 
+    fn curvature(&self, (left, right): (&Mat<f64>, &Mat<f64>)) -> f64 {
+        let square = |(a, b, _): &(Mat<f64>, Mat<f64>, f64)| {
+            crate::manifold::dot(&(left.transpose() * a), &(right.transpose() * b)).powi(2)
+        };
+        self.data.iter().map(square).sum::<f64>() / self.data.len().max(1) as f64
+    }
+
     fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope {
         self.pass(direction, (left, right), |score, _| score)
     }
@@ -235,6 +256,7 @@ pub(crate) mod tests {
                 let d = dense(&dl, &dr, false);
                 let bend = problem.bend((&dl, &dr), &l, &r);
                 assert!(near(bend.cost, scale * d.squared_norm_l2()));
+                assert!(near(problem.curvature((&dl, &dr)), bend.cost));
                 assert!(close(&bend.er, &d * &r) && close(&bend.el, d.transpose() * &l));
             }
         }
@@ -269,5 +291,6 @@ pub(crate) mod tests {
             problem.bend((&l, &r), &l, &r),
         );
         assert!((a.cost - b.cost).abs() < 1e-13 && (a.er - b.er).norm_l2() < 1e-13);
+        assert!((examples.curvature((&l, &r)) - a.cost).abs() < 1e-13);
     }
 }

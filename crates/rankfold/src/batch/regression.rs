@@ -148,8 +148,7 @@ impl<P: Problem, M: FixedRank> Local for LocalRegression<'_, P, M> {
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
         let [(left, right), (all_left, all_right)] = self.directions(along);
         let regression = self.regression;
-        let (l, r) = (&self.factors.0, &self.factors.1);
-        let data = regression.problem.bend((&all_left, &all_right), l, r).cost;
+        let data = regression.problem.curvature((&all_left, &all_right));
         let w = match regression.penalty {
             Penalty::Matrix(lambda) => lambda * dot(&gram(&left), &gram(&right)),
             Penalty::Factors(lambda) => {

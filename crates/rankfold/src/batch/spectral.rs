@@ -104,7 +104,7 @@ fn extend(
         );
         -crate::manifold::dot(&at.er.subcols(left.ncols(), q.ncols()).to_owned(), &p)
     };
-    let bend = problem.bend((&p, &q), &p, &q).cost;
+    let bend = problem.curvature((&p, &q));
     let length = (slope / bend).sqrt();
     (length.is_finite() && length > 0.0).then(|| {
         let scale = faer::Scale(length);

@@ -150,11 +150,8 @@ impl Subspace<'_> {
             (0.0, _) => 0.0,
             (_, Ridge::Full) => dot(w, w),
             (_, Ridge::OffMask) => {
-                let pass = Pass {
-                    centre: 0.0,
-                    ..self.pass(self.entries.columns, weights, u)
-                };
-                dot(w, w) - pass.product(&Rowwise::zero(u.data.len() / u.width, 1)).0
+                let pass = self.pass(self.entries.columns, weights, u);
+                dot(w, w) - pass.squares()
             }
         };
         0.5 * (residuals + self.lambda * beside)

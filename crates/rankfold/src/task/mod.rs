@@ -20,8 +20,8 @@ mod triplet;
 pub use calibrate::Calibration;
 pub use checkpoint::{Checkpoint, TaskOptions};
 pub use completion::{
-    Clip, Completed, Completion, CompletionEvent, CompletionLearner, CompletionSolver,
-    CompletionStart, RatingEvaluation, Recommendations, Trial, predict_ratings,
+    Clip, Completed, CompletedMatrix, Completion, CompletionEvent, CompletionLearner,
+    CompletionSolver, CompletionStart, RatingEvaluation, Recommendations, Trial, predict_ratings,
 };
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;

@@ -4,6 +4,7 @@ use super::fit::Fit;
 use super::learner::{CompletionLearner, Method};
 use crate::Result;
 use crate::batch::{Fitted, Observed, Part, View};
+use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 /// Iterations without a better model after which a run is given up.
 const PATIENCE: usize = 8;
@@ -39,8 +40,14 @@ pub(super) struct Judge<'a> {
     /// What is predicted.
     pub valid: View<'a>,
     pub scale: Option<(f64, f64)>,
-    /// Whether to go on; told of each trial.
-    pub go_on: &'a mut dyn FnMut(Option<&Trial>) -> bool,
+    /// Whether to go on.
+    pub go_on: &'a mut dyn FnMut(Seen<'_>) -> bool,
+}
+
+/// What a judge tells of.
+pub(super) enum Seen<'a> {
+    Iteration(&'a dyn Fn() -> Fitted),
+    Trial(&'a Trial),
 }
 
 impl Judge<'_> {
@@ -61,13 +68,22 @@ impl Judge<'_> {
     ) -> Result<Option<Tried>> {
         let mut best: Option<Tried> = None;
         let mut told = false;
+        // Where a penalty alone keeps models from learning too much, they are
+        // judged when they are done; others stop when they are best.
+        let early = !matches!(
+            method.learner,
+            CompletionLearner::Als | CompletionLearner::Bayes
+        );
         let (observed, part) = (self.observed, self.part);
         let Fit {
             fitted, iterations, ..
         } = method.fit(observed, part, rank, warm, &mut |n, model| {
-            if !(self.go_on)(None) {
+            if !(self.go_on)(Seen::Iteration(model)) {
                 told = true;
                 return false;
+            }
+            if !early {
+                return true;
             }
             let model = model();
             // On the way up to the rank nothing is judged.
@@ -100,11 +116,11 @@ impl Judge<'_> {
             },
             best: fitted,
         });
-        Ok((self.go_on)(Some(&tried.trial)).then_some(tried))
+        Ok((self.go_on)(Seen::Trial(&tried.trial)).then_some(tried))
     }
 
-    /// The best penalty, by going from the first one in steps of 4 while that
-    /// helps, then of 2 around the best.
+    /// The best penalty: from the first one in steps of 4 while that helps, then in
+    /// smaller steps around the best.
     pub fn choose_penalty(
         &mut self,
         method: &Method,
@@ -125,8 +141,15 @@ impl Judge<'_> {
         let Some(mut best) = at(first)? else {
             return Ok(None);
         };
-        for (factor, steps) in [(4.0, 8), (0.25, 8), (2.0, 1), (0.5, 1)] {
-            for _ in 0..steps {
+        let steps = [4.0, 0.25, 2.0, 0.5, SQRT_2, FRAC_1_SQRT_2];
+        let mut helped = false;
+        for (i, factor) in steps.into_iter().enumerate() {
+            // Where one way helped the other one does not.
+            if i % 2 == 1 && helped {
+                continue;
+            }
+            helped = false;
+            loop {
                 let lambda: f64 = (best.trial.regularization * factor).min(most);
                 if lambda == best.trial.regularization {
                     break;
@@ -134,12 +157,12 @@ impl Judge<'_> {
                 let Some(next) = at(lambda)? else {
                     return Ok(None);
                 };
-                let better = next.trial.rmse < best.trial.rmse;
-                if better {
-                    best = next;
+                if next.trial.rmse >= best.trial.rmse {
+                    break;
                 }
-                // Going down makes no sense where going up helped.
-                if !better {
+                (best, helped) = (next, true);
+                // A step of 4 was tried from here; only such steps go on.
+                if i >= 2 {
                     break;
                 }
             }

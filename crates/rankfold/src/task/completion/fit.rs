@@ -24,6 +24,9 @@ pub(super) struct Fit {
 /// false ends the work.
 pub(super) type See<'a> = &'a mut dyn FnMut(usize, &dyn Fn() -> Fitted) -> bool;
 
+/// Residuals below this share of the entries are none.
+const EXACT: f64 = 1e-10;
+
 /// Sweeps for biases alone.
 const BIAS_SWEEPS: usize = 10;
 
@@ -214,10 +217,16 @@ impl Method {
         }
     }
 
-    fn limits(&self, iterations: usize) -> Limits {
+    /// Costs of ALS and of subspaces are sums over entries, others are means.
+    fn limits(&self, entries: View<'_>, centre: f64, iterations: usize) -> Limits {
+        let count = match self.learner {
+            CompletionLearner::Als | CompletionLearner::Grassmann => entries.count as f64,
+            _ => 1.0,
+        };
         Limits {
             iterations,
             decrease: self.tolerance,
+            cost: 0.5 * count * entries.mean_square(centre) * EXACT * EXACT,
             ..Limits::default()
         }
     }
@@ -229,7 +238,7 @@ impl Method {
             centre: model.centre,
             threads: self.threads,
         };
-        let limits = self.limits(iterations);
+        let limits = self.limits(entries, model.centre, iterations);
         match self.learner {
             CompletionLearner::Als => {
                 let als = Als {

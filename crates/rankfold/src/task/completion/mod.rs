@@ -22,7 +22,7 @@ use crate::linalg::Retraction;
 use crate::manifold::svd_of_product;
 use crate::model::{CompletionCard, HistoryPoint, Levels, Metrics, Model};
 use crate::{Error, Real, Result};
-use choose::Judge;
+use choose::{Judge, Seen};
 use fit::{Fit, biases_only};
 use learner::Method;
 
@@ -59,21 +59,34 @@ pub struct Completion {
 }
 
 /// What happens on the way.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub enum CompletionEvent<'a> {
-    /// An iteration of a fit was done, of the given number at most.
-    Iteration(usize, usize),
+    /// An iteration of a fit was done: its number, and a way to look at the model.
+    Iteration(usize, &'a dyn Fn() -> Fitted),
     /// A penalty or a rank was tried on validation entries.
     Tried(&'a Trial),
     /// The learner that was chosen, and why.
     Chosen(CompletionLearner, &'a str),
 }
 
-/// A model, and how it came about.
+/// A model of ratings, and how it came about.
 #[derive(Debug, Clone)]
 pub struct Completed {
     /// The model.
     pub model: Model,
+    /// How it came about.
+    pub matrix: CompletedMatrix,
+    /// Validation metrics, where there were validation entries.
+    pub metrics: Metrics,
+    /// The rank asked for, where the entries hold less.
+    pub lost_rank: Option<usize>,
+}
+
+/// A matrix without holes, and how it came about.
+#[derive(Debug, Clone)]
+pub struct CompletedMatrix {
+    /// The matrix.
+    pub fitted: Fitted,
     /// Who learned it.
     pub learner: CompletionLearner,
     /// How.
@@ -86,12 +99,8 @@ pub struct Completed {
     pub regularization: Option<f64>,
     /// What was tried on validation entries.
     pub trials: Vec<Trial>,
-    /// Validation metrics, where there were validation entries.
-    pub metrics: Metrics,
     /// The noise of the entries, where the learner finds it.
     pub noise: Option<f64>,
-    /// The rank asked for, where the entries hold less.
-    pub lost_rank: Option<usize>,
 }
 
 impl Default for Completion {
@@ -283,84 +292,102 @@ impl Completion {
         }
     }
 
-    /// Learns from ratings; choices are made on the validation ratings where there
-    /// are some, else on a part of the ratings themselves. `watch` says whether to
-    /// go on.
+    /// Fills the holes of a matrix; choices are made on validation entries where
+    /// there are some, else on a part of the entries, which is held out for it.
+    /// `watch` says whether to go on; without a model yet there is none then.
+    pub fn complete(
+        &self,
+        entries: &mut Observed,
+        valid: Option<&Observed>,
+        watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
+    ) -> Result<Option<CompletedMatrix>> {
+        self.check()?;
+        let (n, m) = entries.shape();
+        if self.ranks.1 > n.min(m) {
+            return Err(Error::input(format!(
+                "a rank of {} is more than the {} that a matrix of {n} by {m} has",
+                self.ranks.1,
+                n.min(m)
+            )));
+        }
+        let scale = self.scale(entries);
+        let mut run = Run {
+            options: self,
+            entries,
+            valid,
+            scale,
+            watch,
+            trials: Vec::new(),
+        };
+        let Some((method, fit)) = run.learn()? else {
+            return Ok(None);
+        };
+        Ok(Some(CompletedMatrix {
+            fitted: fit.fitted,
+            learner: method.learner,
+            solver: method.solver,
+            iterations: fit.iterations,
+            ended: fit.ended,
+            regularization: method.learner.has_penalty().then_some(method.lambda),
+            trials: run.trials,
+            noise: fit.noise,
+        }))
+    }
+
+    /// Learns from ratings, as [`Completion::complete`] does.
     pub fn fit<R: Real>(
         &self,
         ratings: Ratings,
         valid: Option<&Ratings>,
         watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
     ) -> Result<Option<Completed>> {
-        self.check()?;
         let Ratings {
             users,
             items,
             mut entries,
             ..
         } = ratings;
-        let (n, m) = entries.shape();
-        if self.ranks.1 > n.min(m) {
-            return Err(Error::input(format!(
-                "a rank of {} is more than the {} there can be: {n} users and {m} items",
-                self.ranks.1,
-                n.min(m)
-            )));
-        }
-        let scale = self.scale(&entries);
-        let valid_entries = valid
-            .map(|valid| known_part(valid, &users, &items))
-            .transpose()?;
-        let mut run = Run {
-            options: self,
-            entries: &mut entries,
-            valid: valid_entries.as_ref(),
-            scale,
-            watch,
-            trials: Vec::new(),
-        };
-        let Some((method, rank, fit)) = run.learn()? else {
+        let known = valid.map(|valid| known_part(valid, &users, &items));
+        let known = known.transpose()?;
+        let Some(matrix) = self.complete(&mut entries, known.as_ref(), watch)? else {
             return Ok(None);
         };
-        let trials = std::mem::take(&mut run.trials);
         let all = entries.part(Part::All);
-        let (form, lost_rank) = stored::<R>(&fit.fitted, rank)?;
+        let (form, lost_rank) = stored::<R>(&matrix.fitted)?;
         let control = biases_only(all, true, self.threads);
         let count = |lines: crate::batch::Lines<'_>| {
             (0..lines.len()).map(|i| lines.count(i) as u64).collect()
         };
         let levels = Levels {
-            bias: fit.fitted.biases.clone(),
+            bias: matrix.fitted.biases.clone(),
             control: control.biases.expect("asked for biases"),
             count: [count(all.rows), count(all.columns)],
         };
-        let regularization = method.learner.has_penalty().then_some(method.lambda);
         let card = CompletionCard {
-            solver: method.solver.name().into(),
-            regularization,
-            penalty_power: (method.learner == CompletionLearner::Als).then_some(method.power),
-            mean: fit.fitted.centre,
+            solver: matrix.solver.name().into(),
+            regularization: matrix.regularization,
+            penalty_power: (matrix.learner == CompletionLearner::Als).then_some(self.power),
+            mean: matrix.fitted.centre,
             control_mean: control.centre,
-            scale,
-            noise: fit.noise,
+            scale: self.scale(&entries),
+            noise: matrix.noise,
         };
         let mut model =
-            Model::completion(method.learner.name(), form, (users, items), levels, card)?;
+            Model::completion(matrix.learner.name(), form, (users, items), levels, card)?;
         model.card.seed = self.seed;
-        model.card.counters.steps = fit.iterations as u64;
-        model.card.counters.updates = fit.iterations as u64;
-        let best = trials.iter().min_by(|a, b| a.rmse.total_cmp(&b.rmse));
-        let mut metrics = Metrics::new();
-        match (valid, best) {
-            (Some(valid), _) => {
-                let found = model.evaluate_ratings(valid)?;
-                metrics = found.model;
+        model.card.counters.steps = matrix.iterations as u64;
+        model.card.counters.updates = matrix.iterations as u64;
+        let metrics = match valid {
+            Some(valid) => model.evaluate_ratings(valid)?.model,
+            None => {
+                let best = matrix
+                    .trials
+                    .iter()
+                    .min_by(|a, b| a.rmse.total_cmp(&b.rmse));
+                let best = best.map(|best| ("rmse".to_owned(), best.rmse));
+                best.into_iter().collect()
             }
-            (None, Some(best)) => {
-                metrics.insert("rmse".into(), best.rmse);
-            }
-            (None, None) => {}
-        }
+        };
         if !metrics.is_empty() {
             model.card.history.push(HistoryPoint {
                 counters: model.card.counters,
@@ -370,14 +397,8 @@ impl Completion {
         }
         Ok(Some(Completed {
             model,
-            learner: method.learner,
-            solver: method.solver,
-            iterations: fit.iterations,
-            ended: fit.ended,
-            regularization,
-            trials,
+            matrix,
             metrics,
-            noise: fit.noise,
             lost_rank,
         }))
     }
@@ -430,7 +451,7 @@ struct Run<'a, 'w> {
 const NEARLY_EXACT: f64 = 0.1;
 
 impl Run<'_, '_> {
-    fn learn(&mut self) -> Result<Option<(Method, usize, Fit)>> {
+    fn learn(&mut self) -> Result<Option<(Method, Fit)>> {
         match self.options.learner {
             CompletionLearner::Auto => self.learn_strongest(),
             learner => self.learn_by(self.options.method(learner)),
@@ -438,14 +459,14 @@ impl Run<'_, '_> {
     }
 
     /// Bayes, unless the entries turn out to be nearly exact.
-    fn learn_strongest(&mut self) -> Result<Option<(Method, usize, Fit)>> {
+    fn learn_strongest(&mut self) -> Result<Option<(Method, Fit)>> {
         let method = self.options.method(CompletionLearner::Bayes);
         let Some(found) = self.learn_by(method)? else {
             return Ok(None);
         };
         let all = self.entries.part(Part::All);
         let spread = all.mean_square(all.mean()).sqrt();
-        let noise = found.2.noise.unwrap_or(f64::INFINITY);
+        let noise = found.1.noise.unwrap_or(f64::INFINITY);
         if noise > NEARLY_EXACT * spread {
             (self.watch)(CompletionEvent::Chosen(
                 CompletionLearner::Bayes,
@@ -460,7 +481,7 @@ impl Run<'_, '_> {
             tolerance: self.options.tolerance.unwrap_or(1e-14),
             ..self.options.method(CompletionLearner::Grassmann)
         };
-        let rank = found.1;
+        let rank = found.1.fitted.rank();
         self.hold_out();
         let mut errors = Vec::new();
         for method in [method, exact] {
@@ -483,7 +504,7 @@ impl Run<'_, '_> {
         Ok(Some(found))
     }
 
-    fn learn_by(&mut self, method: Method) -> Result<Option<(Method, usize, Fit)>> {
+    fn learn_by(&mut self, method: Method) -> Result<Option<(Method, Fit)>> {
         let options = self.options;
         let ranks = options.ranks;
         let choose_penalty = method.learner.has_penalty() && options.regularization.is_none();
@@ -508,7 +529,7 @@ impl Run<'_, '_> {
                 fitted: tried.best,
                 noise: None,
             };
-            return Ok(Some((method, tried.trial.rank, fit)));
+            return Ok(Some((method, fit)));
         }
         self.last_fit(method, tried.trial.rank, Some(tried.trial.iterations))
     }
@@ -534,11 +555,11 @@ impl Run<'_, '_> {
         };
         let (watch, trials) = (&mut self.watch, &mut self.trials);
         let mut iteration = 0;
-        let mut go_on = |trial: Option<&Trial>| {
+        let mut go_on = |seen: Seen<'_>| {
             iteration += 1;
-            match trial {
-                None => watch(CompletionEvent::Iteration(iteration, 0)),
-                Some(trial) => {
+            match seen {
+                Seen::Iteration(model) => watch(CompletionEvent::Iteration(iteration, model)),
+                Seen::Trial(trial) => {
                     trials.push(*trial);
                     iteration = 0;
                     watch(CompletionEvent::Tried(trial))
@@ -560,12 +581,11 @@ impl Run<'_, '_> {
         method: Method,
         rank: usize,
         iterations: Option<usize>,
-    ) -> Result<Option<(Method, usize, Fit)>> {
-        let most = iterations.unwrap_or(method.iterations);
+    ) -> Result<Option<(Method, Fit)>> {
         let mut stopped = false;
         let watch = &mut self.watch;
-        let fit = method.fit(self.entries, Part::All, rank, None, &mut |n, _| {
-            if !watch(CompletionEvent::Iteration(n, most)) {
+        let fit = method.fit(self.entries, Part::All, rank, None, &mut |n, model| {
+            if !watch(CompletionEvent::Iteration(n, model)) {
                 stopped = true;
                 return false;
             }
@@ -578,18 +598,19 @@ impl Run<'_, '_> {
             },
             ..fit
         };
-        Ok(Some((method, rank, fit)))
+        Ok(Some((method, fit)))
     }
 }
 
-/// W in the balanced gauge, with the rank that it has; and the rank asked for
+/// W in the balanced gauge, with the rank that it has; and the rank of its factors
 /// where that is more.
-fn stored<R: Real>(fitted: &Fitted, rank: usize) -> Result<(Form<R>, Option<usize>)> {
+fn stored<R: Real>(fitted: &Fitted) -> Result<(Form<R>, Option<usize>)> {
     if !fitted.is_finite() {
         return Err(Error::failure(
             "the fit ended with numbers that are not finite: more regularization may help",
         ));
     }
+    let rank = fitted.rank();
     let lost = || Error::failure("the factors have no singular value decomposition");
     let (p, sigma, q) = svd_of_product(&fitted.left, &fitted.right, rank).ok_or_else(lost)?;
     let least = sigma.first().copied().unwrap_or(0.0) * 8.0 * R::EPSILON;
