@@ -12,5 +12,6 @@ mod objects;
 mod oracle;
 mod projection;
 mod ranking;
+mod regression;
 mod retrieval;
 mod update;
