@@ -8,8 +8,8 @@ use crate::{
     demo, eval, info, neighbors, predict, rank, split, train, transform, update, vectorize,
 };
 
-/// Learns low-rank similarities and rankings of labels online, at a cost that does
-/// not depend on the number of features.
+/// Learns low-rank similarities, rankings of labels and values of pairs online, at a
+/// cost that does not depend on the number of features.
 #[derive(Parser)]
 #[command(name = "rankfold", version, about, max_term_width = 100)]
 pub struct Cli {

@@ -19,6 +19,7 @@ mod rows;
 mod shared_options;
 mod split;
 mod train;
+mod train_pairs;
 mod train_ranking;
 mod transform;
 mod uncertainty;

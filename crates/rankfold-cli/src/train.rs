@@ -14,6 +14,7 @@ use rankfold::{Error, Real, Result, Score, Similarity};
 use crate::output::Output;
 use crate::rows::{Fields, placed, read_rows};
 use crate::shared_options::{Precision, SharedOptions};
+use crate::train_pairs::TrainPairs;
 use crate::train_ranking::TrainRanking;
 
 /// Learn a model from data
@@ -27,6 +28,7 @@ pub struct Train {
 enum Task {
     Similarity(Box<TrainSimilarity>),
     Ranking(Box<TrainRanking>),
+    Pairs(Box<TrainPairs>),
 }
 
 impl Train {
@@ -34,6 +36,7 @@ impl Train {
         match self.task {
             Task::Similarity(train) => train.run(output),
             Task::Ranking(train) => train.run(output),
+            Task::Pairs(train) => train.run(output),
         }
     }
 }

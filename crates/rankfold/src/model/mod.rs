@@ -16,6 +16,7 @@ pub use projection::{Embedding, Projection};
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
+use crate::linalg::Retraction;
 use crate::online::AromaOptions;
 use crate::task::RankingRule;
 use crate::{Error, Ids, Real, Result, Rows};
@@ -157,6 +158,16 @@ pub struct Card {
     /// What is learned from a row, when it ranks labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranking: Option<RankingRule>,
+    /// λ of its regulariser, when it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regularization: Option<f64>,
+    /// The way back to orthonormal columns, in the polar geometry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retraction: Option<Retraction>,
+    /// The mean of the values that it was trained on, when it predicts values of
+    /// pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_mean: Option<f64>,
     /// How it started.
     pub init: String,
     /// What training did.
@@ -297,6 +308,9 @@ impl Model {
                 aroma: None,
                 variance_scale: None,
                 ranking: None,
+                regularization: None,
+                retraction: None,
+                target_mean: None,
                 init: "given".into(),
                 counters: Counters::default(),
                 history: Vec::new(),
