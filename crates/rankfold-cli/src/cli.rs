@@ -9,8 +9,8 @@ use crate::{
     vectorize,
 };
 
-/// Learns low-rank similarities, rankings of labels, and ratings: online at a cost that
-/// does not depend on the number of features, or in batch.
+/// Learns low-rank similarities, rankings of labels, ratings and values of pairs: online
+/// at a cost that does not depend on the number of features, or in batch.
 #[derive(Parser)]
 #[command(name = "rankfold", version, about, max_term_width = 100)]
 pub struct Cli {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rankfold::model::{Counters, Metrics};
 use rankfold::online::Rule;
-use rankfold::task::{Event, RankingSession, Session, Stopped};
+use rankfold::task::{Event, PairsSession, RankingSession, Session, Stopped};
 use rankfold::{Model, Real, Result};
 use serde_json::json;
 
@@ -73,6 +73,7 @@ macro_rules! run {
 
 run!(Session, "similarity");
 run!(RankingSession, "ranking");
+run!(PairsSession, "pairs");
 
 /// What a run is driven with.
 pub struct Drive<'a> {

@@ -1,14 +1,14 @@
 //! `rankfold eval`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{Labelled, RatingColumns, Ratings};
 use rankfold::form::Side;
 use rankfold::model::Precise;
-use rankfold::task::{Evaluate, Evaluation, LabelEvaluation};
-use rankfold::{Model, Real, Result};
+use rankfold::task::{Evaluate, Evaluation, LabelEvaluation, PairsEvaluation};
+use rankfold::{Error, Model, Real, Result};
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
@@ -17,6 +17,7 @@ use crate::paths;
 use crate::rows::{Fields, check_objects, not_for_ranking, note_unknown, placed, read_rows};
 use crate::train::ScoreName;
 use crate::train_completion::not_for_ratings;
+use crate::train_pairs::read_pairs;
 
 /// Measure a model on held-out data, with a simple control beside it
 ///
@@ -31,6 +32,10 @@ use crate::train_completion::not_for_ratings;
 /// A model of ratings is measured by the root mean squared and the mean absolute
 /// error of its predictions. The control is a mean and biases alone.
 ///
+/// A model of pairs is measured by how far its values are from those of --pairs: the
+/// root of the mean squared error, and the mean absolute one. The control is the mean
+/// of the values in training.
+///
 /// With --objects every row is a query against all objects, and objects with its
 /// label should come first. Where rows and objects have features of their own,
 /// there is no control.
@@ -42,6 +47,8 @@ use crate::train_completion::not_for_ratings;
   rankfold eval model.safetensors people.csv --objects films.csv
   rankfold eval ratings.safetensors test.csv
       for a model of `train completion`
+  rankfold eval values.safetensors people.csv --objects films.csv --pairs test.tsv
+      for a model of `train pairs`
   rankfold eval model.safetensors news.jsonl --where split=test
       documents, for a model that was trained with --vocabulary")]
 pub struct Eval {
@@ -62,6 +69,10 @@ pub struct Eval {
     /// The labels of the objects, as with --labels
     #[arg(long, value_name = "FILE", requires = "objects")]
     object_labels: Option<PathBuf>,
+
+    /// Pairs and their values, lines `left right value`, for a model of `train pairs`
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
 
     #[command(flatten)]
     fields: Fields,
@@ -91,14 +102,21 @@ impl Eval {
             self.labels.as_deref(),
             self.objects.as_deref(),
             self.object_labels.as_deref(),
+            self.pairs.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
         if model.prior.is_some() {
+            self.only_for_pairs()?;
             return self.ranking(&model, start, output);
         }
         if model.levels.is_some() {
+            self.only_for_pairs()?;
             return self.ratings(&model, start, output);
         }
+        if model.target_mean().is_some() {
+            return self.values(&model, start, output);
+        }
+        self.only_for_pairs()?;
         check_objects(&model, &self.model, self.objects.as_ref())?;
         if matches!(self.score, Some(ScoreName::Cosine)) {
             let space = model.check_space("the projected cosine");
@@ -179,6 +197,72 @@ impl Eval {
 }
 
 impl Eval {
+    fn only_for_pairs(&self) -> Result<()> {
+        match &self.pairs {
+            None => Ok(()),
+            Some(_) => {
+                let message = "--pairs is for models of `train pairs`";
+                Err(Error::input(message).in_file(&self.model))
+            }
+        }
+    }
+
+    /// Values of pairs are compared with those given.
+    fn values(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        check_objects(model, &self.model, self.objects.as_ref())?;
+        for (option, given) in [
+            ("--labels", self.labels.is_some()),
+            ("--object-labels", self.object_labels.is_some()),
+            (
+                "--score cosine",
+                matches!(self.score, Some(ScoreName::Cosine)),
+            ),
+        ] {
+            if given {
+                let message = format!("{option} is not for models of pairs");
+                return Err(Error::input(message));
+            }
+        }
+        let Some(pairs) = &self.pairs else {
+            let message = "the model predicts values of pairs: give them with --pairs FILE";
+            return Err(Error::input(message).in_file(&self.model));
+        };
+        let found = match &model.form {
+            Precise::F32(_) => self.evaluate_values::<f32>(model, pairs),
+            Precise::F64(_) => self.evaluate_values::<f64>(model, pairs),
+        }?;
+        note_unknown(output, found.unknown_entries);
+        let seconds = start.elapsed().as_secs_f64();
+        let report = json!({
+            "format": 1,
+            "task": model.card.task,
+            "score": model.card.score.name(),
+            "metrics": numbers(&found.model),
+            "control": { "name": "mean", "metrics": numbers(&found.control) },
+            "rows": found.pairs,
+            "skipped": 0,
+            "unknown_entries": found.unknown_entries,
+            "seconds": seconds,
+        });
+        let mut text = format!("{:<16} {:>10} {:>10}", "", "model", "mean");
+        for (name, value) in &found.model {
+            text += &format!("\n{name:<16} {value:>10.4} {:>10.4}", found.control[name]);
+        }
+        text += &format!("\n{} pairs, {seconds:.1} s", found.pairs);
+        output.result(&report, &text)
+    }
+
+    fn evaluate_values<R: Real>(&self, model: &Model, pairs: &Path) -> Result<PairsEvaluation> {
+        let rows = model.read_side::<R>(&self.fields.of(&self.data), Side::Left)?;
+        let objects = self.objects.as_ref();
+        let objects =
+            objects.map(|path| model.read_side::<R>(&self.fields.of_all(path), Side::Right));
+        let objects = objects.transpose()?;
+        let pairs = read_pairs(pairs, &rows, objects.as_ref())?;
+        let found = model.evaluate_pairs(&rows, objects.as_ref(), &pairs);
+        found.map_err(|e| placed(e, &self.data, self.objects.as_ref()))
+    }
+
     /// All ratings are predicted.
     fn ratings(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
         not_for_ratings(&[

@@ -87,6 +87,15 @@ impl Info {
         } else if model.objects.is_some() {
             json["new_object_features"] = json!(card.counters.new_object_features);
         }
+        if let Some(lambda) = card.regularization {
+            json["regularization"] = json!(lambda);
+        }
+        if let Some(retraction) = card.retraction {
+            json["retraction"] = json!(retraction.name());
+        }
+        if let Some(mean) = model.target_mean() {
+            json["target_mean"] = json!(mean);
+        }
         let mut text = String::new();
         let shown = json.as_object().into_iter().flatten();
         for (name, value) in shown.filter(|(name, _)| *name != "history" && *name != "format") {

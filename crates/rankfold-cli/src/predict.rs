@@ -24,7 +24,8 @@ use crate::uncertainty::Uncertainty;
 /// Reads lines `left right` of row ids, separated by a tab or by spaces, and
 /// prints the score of each pair on a line of its own, in their order. Of a row
 /// that is not in DATA nothing is known, so its scores are 0; such pairs are
-/// counted. With --objects a pair is a row of DATA and an object.
+/// counted. With --objects a pair is a row of DATA and an object. A model of `train
+/// pairs` predicts values; of unknown rows the mean of those in training.
 ///
 /// Where lines have three ids, `query positive negative`, the score is by how much
 /// the positive is above the negative. The first line tells which it is.
@@ -181,6 +182,8 @@ impl Predict {
         };
 
         let mut lines = PairsOrTriplets::open(&self.input)?;
+        // What is predicted where nothing is known.
+        let otherwise = model.target_mean().unwrap_or(0.0);
         let triplets = matches!(lines, PairsOrTriplets::Triplets(_));
         let mut unknown = 0_u64;
         let mut next = || -> Result<Option<(f64, Option<Estimate>)>> {
@@ -212,7 +215,7 @@ impl Predict {
             Ok(known.map(|known| {
                 known.unwrap_or_else(|| {
                     unknown += 1;
-                    (0.0, None)
+                    (otherwise, None)
                 })
             }))
         };
@@ -264,7 +267,7 @@ impl Predict {
         if unknown > 0 {
             let what = if triplets { "triplets" } else { "pairs" };
             output.note(&format!(
-                "{unknown} {what} name a row that is not there; their score is 0"
+                "{unknown} {what} name a row that is not there; their score is {otherwise}"
             ));
         }
         Ok(())

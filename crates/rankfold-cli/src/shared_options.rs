@@ -21,15 +21,15 @@ pub struct SharedOptions {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 
-    /// Validation rows: the model with the best mAP on them is kept
+    /// Validation rows, or pairs: the model that does best on them is kept
     #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
     pub valid: Option<PathBuf>,
 
-    /// Hold out this share of the rows for validation
+    /// Hold out this share of the rows, or pairs, for validation
     #[arg(long, value_name = "F", default_value_t = 0.0)]
     pub valid_fraction: f64,
 
-    /// Stop after N measurements without a better validation mAP
+    /// Stop after N measurements without a better validation result
     #[arg(long, value_name = "N")]
     pub patience: Option<u32>,
 

@@ -15,6 +15,7 @@ use crate::output::Output;
 use crate::rows::{Fields, placed, read_rows};
 use crate::shared_options::{Precision, SharedOptions};
 use crate::train_completion::TrainCompletion;
+use crate::train_pairs::TrainPairs;
 use crate::train_ranking::TrainRanking;
 
 /// Learn a model from data
@@ -29,6 +30,7 @@ enum Task {
     Similarity(Box<TrainSimilarity>),
     Ranking(Box<TrainRanking>),
     Completion(Box<TrainCompletion>),
+    Pairs(Box<TrainPairs>),
 }
 
 impl Train {
@@ -37,6 +39,7 @@ impl Train {
             Task::Similarity(train) => train.run(output),
             Task::Ranking(train) => train.run(output),
             Task::Completion(train) => train.run(output),
+            Task::Pairs(train) => train.run(output),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{LabelStream, Names, RowIds, RowLookup, TripletStream};
+use rankfold::data::{LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream};
 use rankfold::form::Side;
 use rankfold::model::{Counters, Precise};
 use rankfold::task::{Online, Sides};
@@ -29,6 +29,9 @@ use crate::{paths, patient};
 /// numbers where the labels of training were; new ones are welcome. Lines without
 /// labels, or with all of them, are skipped and counted.
 ///
+/// A model of pairs reads {"left":R,"right":R,"value":…}; the right is an object for a
+/// model that has some.
+///
 /// At a broken line the command stops with an error; what was learned before it is
 /// written all the same. Ctrl-C ends the stream and writes the model, too.
 #[derive(Args)]
@@ -42,7 +45,10 @@ use crate::{paths, patient};
       an endless stream: the model is written now and then, and at Ctrl-C
   echo '{\"row\":{\"17\":1,\"4\":2},\"labels\":[\"sea\",\"sky\"]}' |
       rankfold update labels.safetensors -o labels.safetensors
-      a row for a model of `train ranking`")]
+      a row for a model of `train ranking`
+  echo '{\"left\":{\"age\":31},\"right\":{\"drama\":1},\"value\":4.5}' |
+      rankfold update values.safetensors -o values.safetensors
+      a pair for a model of `train pairs`")]
 pub struct Update {
     /// The model
     model: PathBuf,
@@ -170,6 +176,29 @@ impl Update {
                 noun: "rows",
                 lines: stream.line(),
                 skipped: Some(skipped),
+            };
+            return self.finish(&learner, &before, ended, read, start, output);
+        }
+        if learner.card().task == "pairs" {
+            let mut stream = ValueStream::new(patient::lines(&self.stream, &interrupt)?);
+            let ended = self.follow(&mut learner, &interrupt, output, "pairs", |learner| {
+                let row = Names::new(learner.features(), lookup);
+                let object = Names::new(learner.features_of(Side::Right), of_objects);
+                let object = match two_kinds {
+                    true => object.of_objects(),
+                    false => object,
+                };
+                let learned = match stream.read(row, object) {
+                    Ok(None) => return Ok(None),
+                    Ok(Some((pair, value))) => learner.learn_value(pair, value, sides).map(drop),
+                    Err(error) => Err(error),
+                };
+                learned.map_err(|e| stream.place(e)).map(|()| Some(true))
+            })?;
+            let read = Read {
+                noun: "pairs",
+                lines: stream.line(),
+                skipped: None,
             };
             return self.finish(&learner, &before, ended, read, start, output);
         }

@@ -1,7 +1,7 @@
 //! Public checks: what a form claims about itself, measured, and what a loss or
 //! a learner of your own must keep to.
 
-use crate::form::{Factored, Psd, Tall};
+use crate::form::{Factored, Orthonormal, Polar, Psd, Tall};
 use crate::linalg::Square;
 use crate::online::{Learner, Outcome, RankOne, Step};
 use crate::sample::TripletSource;
@@ -35,6 +35,32 @@ pub fn psd<R: Real>(form: &Psd<R>) -> StateReport {
         gram,
         gram_inverse,
         core_inverse: residual(&form.core, &form.core_inverse),
+    }
+}
+
+/// How far the factors of a polar form are from orthonormal, and its tracked small
+/// state from the truth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PolarReport {
+    /// ‖UᵀU − I‖ and ‖VᵀV − I‖ from the rows, the worse side.
+    pub orthonormal: f64,
+    /// ‖G − ŨᵀŨ‖ / ‖G‖, the worse side.
+    pub gram: f64,
+    /// ‖C C⁻¹ − I‖, the worse side.
+    pub inverse: f64,
+}
+
+/// Compares the tracked matrices of a polar form with its rows.
+pub fn polar<R: Real>(form: &Polar<R>) -> PolarReport {
+    let gram = |side: &Orthonormal<R>| {
+        let off = side.gram.to_faer() - side.tall.gram_now().to_faer();
+        off.norm_l2() / side.gram.norm()
+    };
+    let inverse = |side: &Orthonormal<R>| residual(&side.map, &side.inverse);
+    PolarReport {
+        orthonormal: form.skewness(),
+        gram: gram(&form.left).max(gram(&form.right)),
+        inverse: inverse(&form.left).max(inverse(&form.right)),
     }
 }
 
@@ -217,6 +243,10 @@ mod tests {
         let form = match rule.shape() {
             Shape::Psd => Form::Psd(Psd::new(tall(0))),
             Shape::Factored => Form::Factored(Factored::new(tall(0), tall(4))),
+            Shape::Polar => {
+                let form = Factored::new(tall(0), tall(4));
+                Form::Polar(Polar::from_factored(form).unwrap())
+            }
             Shape::Full => Form::Full(Full::diagonal(9, 9, 1.0).unwrap()),
             Shape::Diagonal => Form::Diagonal(Diagonal::new(9, 9, 1.0)),
             Shape::Gaussian => Form::Gaussian(Gaussian::new(9, 9, 1.0).unwrap()),

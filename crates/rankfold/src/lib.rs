@@ -10,6 +10,8 @@
 //!   to drive the training yourself;
 //! - [`Ranking`] learns which labels belong to a row, where rows carry several:
 //!   the same shape, with a [`task::RankingSession`];
+//! - [`Pairs`] learns the values of pairs, such as how much a person likes a film,
+//!   with features on both sides; a [`task::PairsSession`];
 //! - [`Model`] stands alone in one file, scores rows and finds neighbours, and
 //!   goes on learning as a [`task::Online`];
 //! - [`task::Evaluate`] measures a model, with plain cosine beside it;
@@ -59,4 +61,4 @@ pub use loss::Loss;
 pub use model::{Model, Score};
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};
-pub use task::{Completion, Ranking, Similarity};
+pub use task::{Completion, Pairs, Ranking, Similarity};

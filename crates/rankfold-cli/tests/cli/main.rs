@@ -6,6 +6,7 @@ mod demo;
 mod learners;
 mod matrices;
 mod objects;
+mod pairs;
 mod ranking;
 mod split;
 #[path = "../support/mod.rs"]

@@ -23,6 +23,8 @@ mod stream;
 mod svmlight;
 mod table;
 pub mod text;
+mod value_stream;
+mod values;
 mod vectors;
 
 use std::path::Path;
@@ -43,6 +45,8 @@ pub use split::{Condition, SplitSummary, TestPart, split, split_key};
 pub use stream::{Names, StreamRow, TripletStream};
 pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
+pub use value_stream::ValueStream;
+pub use values::{ValuedPair, read_values};
 pub use vectors::{VectorFormat, write_vectors};
 
 use crate::{Error, Ids, Real, Result, Rows};

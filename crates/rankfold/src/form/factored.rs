@@ -136,6 +136,32 @@ impl<R: Real> Factored<R> {
         self.right.untrack();
     }
 
+    /// The same, but a core that is a multiple of I may stay: W = (cÃ)(cB̃)ᵀ.
+    pub(crate) fn make_scaled(&mut self) {
+        let square = self.core.get(0, 0);
+        let scaled = Square::from_fn(self.rank(), |i, j| if i == j { square } else { 0.0 });
+        let untracked = !self.left.is_tracked() && !self.right.is_tracked();
+        if !(untracked && square > 0.0 && self.core == scaled) {
+            self.make_plain();
+        }
+    }
+
+    /// Makes the core c² I.
+    pub(crate) fn set_scale(&mut self, c: f64) {
+        for i in 0..self.rank() {
+            *self.core.get_mut(i, i) = c * c;
+            *self.core_inverse.get_mut(i, i) = 1.0 / (c * c);
+        }
+    }
+
+    /// Makes the core I and the factors cÃ and cB̃.
+    pub(crate) fn fold_scale(&mut self, c: f64) {
+        let map = Square::from_fn(self.rank(), |i, j| if i == j { c } else { 0.0 });
+        self.left.multiply(&map);
+        self.right.multiply(&map);
+        self.set_scale(1.0);
+    }
+
     /// Has the Gram matrices and their inverses, for learners that need them.
     pub(crate) fn make_tracked(&mut self) {
         if !self.left.is_tracked() || !self.right.is_tracked() {
@@ -255,6 +281,11 @@ impl<R: Real> Factored<R> {
         }
     }
 
+    /// Both tall factors, given up by the form.
+    pub(crate) fn into_factors(self) -> (Tall<R>, Tall<R>) {
+        (self.left, self.right)
+    }
+
     /// Grows both sides to at least these numbers of rows; W gains zero rows
     /// and columns.
     pub fn grow(&mut self, left: usize, right: usize) -> Result<()> {
@@ -269,6 +300,7 @@ impl<R: Real> Factored<R> {
     /// While the rows of both sides are zero the gradient has no part along the
     /// manifold, and W would never move.
     pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
-        self.left.seed(Some(&self.right), newcomer)
+        let trace = |left: &Tall<R>| left.gram_now().trace();
+        self.left.seed(Some(&self.right), newcomer, trace)
     }
 }

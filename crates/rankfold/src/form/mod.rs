@@ -14,6 +14,7 @@ mod full;
 mod gaussian;
 mod groups;
 mod newcomer;
+mod polar;
 mod product;
 mod psd;
 mod query;
@@ -31,6 +32,8 @@ pub use gaussian::Gaussian;
 pub(crate) use gaussian::{Covariance, Waiting};
 pub(crate) use groups::Groups;
 pub(crate) use newcomer::Newcomer;
+pub(crate) use polar::Orthonormal;
+pub use polar::Polar;
 pub use psd::Psd;
 pub(crate) use query::Query;
 pub use tall::Tall;
@@ -39,7 +42,8 @@ pub(crate) use zero::SparseSum;
 
 use crate::kernel::padded;
 use crate::linalg::Square;
-use crate::{Real, Rows, SparseRow};
+use crate::online::Shape;
+use crate::{Error, Real, Result, Rows, SparseRow};
 
 /// The balanced SVD gauge of W = P Σ Qᵀ: the maps that take projections on the
 /// stored tall factors to coordinates Σ^½ Pᵀ left and Σ^½ Qᵀ right, which do not
@@ -63,6 +67,8 @@ pub enum Form<R> {
     Factored(Factored<R>),
     /// W = Ỹ K Ỹᵀ.
     Psd(Psd<R>),
+    /// W = U B Vᵀ.
+    Polar(Polar<R>),
     /// W, entry by entry.
     Full(Full<R>),
     /// W with a variance for each entry.
@@ -76,10 +82,23 @@ impl<R: Real> PartialEq for Form<R> {
         match (self, other) {
             (Form::Factored(a), Form::Factored(b)) => a == b,
             (Form::Psd(a), Form::Psd(b)) => a == b,
+            (Form::Polar(a), Form::Polar(b)) => a == b,
             (Form::Full(a), Form::Full(b)) => a == b,
             (Form::Diagonal(a), Form::Diagonal(b)) => a == b,
             (Form::Gaussian(a), Form::Gaussian(b)) => a == b,
             _ => false,
+        }
+    }
+}
+
+impl<R: Real> Form<R> {
+    /// The same W as a rule of this shape stores it, from two factors.
+    pub(crate) fn shaped(self, shape: Shape) -> Result<Self> {
+        match (self, shape) {
+            (Form::Factored(form), Shape::Polar) => Polar::from_factored(form)
+                .map(Form::Polar)
+                .ok_or_else(|| Error::input("the start has lost rank to working precision")),
+            (form, _) => Ok(form),
         }
     }
 }
@@ -90,6 +109,7 @@ impl<R> Form<R> {
         match self {
             Form::Factored(form) => FormRef::Factored(form),
             Form::Psd(form) => FormRef::Psd(form),
+            Form::Polar(form) => FormRef::Polar(form),
             Form::Full(form) => FormRef::Full(form),
             Form::Diagonal(form) => FormRef::Diagonal(form),
             Form::Gaussian(form) => FormRef::Gaussian(form),
@@ -104,6 +124,8 @@ pub enum FormRef<'a, R> {
     Factored(&'a Factored<R>),
     /// W = Ỹ K Ỹᵀ.
     Psd(&'a Psd<R>),
+    /// W = U B Vᵀ.
+    Polar(&'a Polar<R>),
     /// W, entry by entry.
     Full(&'a Full<R>),
     /// W with a variance for each entry.
@@ -135,6 +157,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => Form::Factored(form.clone()),
             FormRef::Psd(form) => Form::Psd(form.clone()),
+            FormRef::Polar(form) => Form::Polar(form.clone()),
             FormRef::Full(form) => Form::Full(form.clone()),
             FormRef::Diagonal(form) => Form::Diagonal(form.clone()),
             FormRef::Gaussian(form) => Form::Gaussian(form.clone()),
@@ -146,6 +169,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(_) => "factored",
             FormRef::Psd(_) => "psd",
+            FormRef::Polar(_) => "polar",
             FormRef::Full(_) => "full",
             FormRef::Diagonal(_) => "diagonal-gaussian",
             FormRef::Gaussian(_) => "factored-gaussian",
@@ -157,6 +181,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.rank(),
             FormRef::Psd(form) => form.rank(),
+            FormRef::Polar(form) => form.rank(),
             _ => self.shape().0.min(self.shape().1),
         }
     }
@@ -166,6 +191,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => (form.left().rows(), form.right().rows()),
             FormRef::Psd(form) => (form.factor().rows(), form.factor().rows()),
+            FormRef::Polar(form) => (form.left().rows(), form.right().rows()),
             FormRef::Full(form) => form.shape(),
             FormRef::Diagonal(form) => form.shape(),
             FormRef::Gaussian(form) => form.shape(),
@@ -176,7 +202,7 @@ impl<'a, R: Real> FormRef<'a, R> {
     pub fn parameters(self) -> usize {
         let ((n, m), k) = (self.shape(), self.rank());
         match self {
-            FormRef::Factored(_) => (n + m) * k - k * k,
+            FormRef::Factored(_) | FormRef::Polar(_) => (n + m) * k - k * k,
             FormRef::Psd(_) => n * k - k * (k - 1) / 2,
             FormRef::Full(_) => n * m,
             FormRef::Diagonal(_) => n.saturating_mul(m).saturating_mul(2),
@@ -198,6 +224,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.refreshes(),
             FormRef::Psd(form) => form.refreshes(),
+            FormRef::Polar(form) => form.refreshes(),
             _ => 0,
         }
     }
@@ -208,6 +235,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.gauge(),
             FormRef::Psd(form) => form.gauge(),
+            FormRef::Polar(form) => form.gauge(),
             _ => None,
         }
     }
@@ -231,6 +259,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => form.score(left, right),
             FormRef::Psd(form) => form.score(left, right),
+            FormRef::Polar(form) => form.score(left, right),
             FormRef::Full(form) => form.score(left, right),
             FormRef::Diagonal(form) => form.score(left, right).0,
             FormRef::Gaussian(form) => form.score(left, right),
@@ -242,6 +271,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         match self {
             FormRef::Factored(form) => Some((form.left(), form.right())),
             FormRef::Psd(form) => Some((form.factor(), form.factor())),
+            FormRef::Polar(form) => Some((form.left(), form.right())),
             _ => None,
         }
     }

@@ -34,8 +34,14 @@ impl<R: Real> Tall<R> {
 
     /// Gives the rows of the left side small normal entries, when no row that
     /// the example weighs on either side is anything but zero; says whether.
-    /// `right` is the factor of the other side, `None` where both are the same.
-    pub(super) fn seed(&mut self, right: Option<&Tall<R>>, newcomer: &Newcomer<'_, R>) -> bool {
+    /// `right` is the factor of the other side, `None` where both are the same;
+    /// `trace` gives tr S.
+    pub(super) fn seed(
+        &mut self,
+        right: Option<&Tall<R>>,
+        newcomer: &Newcomer<'_, R>,
+        trace: impl FnOnce(&Self) -> f64,
+    ) -> bool {
         let (p, q) = (newcomer.left, newcomer.right);
         let weighs = |x: SparseRow<'_, R>| x.values.iter().any(|&v| v != R::default());
         let dead = self.is_zero_on(p) && right.unwrap_or(self).is_zero_on(q);
@@ -43,7 +49,7 @@ impl<R: Real> Tall<R> {
             return false;
         }
         // tr S is the sum of the squared norms of all rows.
-        let row = (self.gram_now().trace() / newcomer.rows.max(1) as f64).sqrt();
+        let row = (trace(self) / newcomer.rows.max(1) as f64).sqrt();
         let size = SEED * row / (self.rank() as f64).sqrt();
         for (i, _) in self.known(p).iter().filter(|e| e.1 != R::default()) {
             self.fill_row(i as usize, |j| size * (newcomer.normal)(i, j));

@@ -207,6 +207,7 @@ impl<R: Real> Psd<R> {
     /// While all of its rows are zero the gradient has no part along the
     /// manifold, and W would never move.
     pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
-        self.factor.seed(None, newcomer)
+        let trace = |factor: &Tall<R>| factor.gram_now().trace();
+        self.factor.seed(None, newcomer, trace)
     }
 }

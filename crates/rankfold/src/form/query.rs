@@ -10,6 +10,7 @@ use crate::{Real, Rows, SparseRow};
 pub(crate) struct Query {
     pub(super) u: Vec<f64>,
     pub(super) w: Vec<f64>,
+    work: Vec<f64>,
     /// The query itself, where W is not stored by rows.
     entries: Vec<(u32, f64)>,
 }
@@ -32,7 +33,12 @@ fn answered<R: Real>(w: &[f64], right: SparseRow<'_, R>) -> f64 {
 impl<R: Real> FormRef<'_, R> {
     /// Wᵀ left as far as scores of this query need it: see [`Query`].
     pub(crate) fn ask(self, query: &mut Query, left: SparseRow<'_, R>) {
-        let Query { u, w, entries } = query;
+        let Query {
+            u,
+            w,
+            work,
+            entries,
+        } = query;
         match self {
             FormRef::Full(form) => {
                 w.resize(form.shape().1, 0.0);
@@ -60,12 +66,20 @@ impl<R: Real> FormRef<'_, R> {
                 form.factor.project(u, left);
                 form.core.multiply_transposed(w, u);
             }
+            FormRef::Polar(form) => {
+                let width = padded(form.rank());
+                u.resize(width, 0.0);
+                w.resize(width, 0.0);
+                work.resize(width, 0.0);
+                form.left.tall.project(u, left);
+                form.ask(w, u, work);
+            }
         }
     }
 
     /// The score of a candidate with the query that was asked.
     pub(crate) fn answer(self, query: &mut Query, right: SparseRow<'_, R>) -> f64 {
-        let Query { u, w, entries } = query;
+        let Query { u, w, entries, .. } = query;
         let tall = match self {
             FormRef::Full(_) | FormRef::Gaussian(_) => return answered(w, right),
             FormRef::Diagonal(form) => {
@@ -74,6 +88,7 @@ impl<R: Real> FormRef<'_, R> {
             }
             FormRef::Factored(form) => &form.right,
             FormRef::Psd(form) => &form.factor,
+            FormRef::Polar(form) => form.right(),
         };
         tall.project(u, right);
         dot(u, w)
@@ -91,7 +106,7 @@ impl<R: Real> FormRef<'_, R> {
 
     /// The same as [`FormRef::ask`] for the variance of scores.
     pub(crate) fn ask_variance(self, query: &mut Query, left: SparseRow<'_, R>) {
-        let Query { u, w, entries } = query;
+        let Query { u, w, entries, .. } = query;
         match self {
             FormRef::Gaussian(form) => {
                 u.clear();

@@ -104,6 +104,11 @@ impl Upkeep {
         }
     }
 
+    /// Updates since the last refresh.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
     /// Whether an inverse with this residual needs more than polishing.
     pub fn worn(residual: f64) -> bool {
         residual.is_nan() || residual > WORN

@@ -1,5 +1,6 @@
 //! Small dense algebra: k×k kernels for the forms, on faer where they cost k³.
 
+mod in_place;
 mod orthonormal;
 mod pca;
 mod square;

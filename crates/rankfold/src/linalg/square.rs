@@ -105,7 +105,7 @@ impl Square {
     }
 
     /// `out = self · other`.
-    fn product(&self, out: &mut Square, other: &Square) {
+    pub(crate) fn product(&self, out: &mut Square, other: &Square) {
         for (row, target) in self
             .data
             .chunks_exact(self.width)
@@ -113,6 +113,49 @@ impl Square {
         {
             kernel::multiply_transposed(target, &other.data, &row[..self.k]);
         }
+    }
+
+    /// `out = selfᵀ · other`.
+    pub(crate) fn transposed_product(&self, out: &mut Square, other: &Square) {
+        out.data.fill(0.0);
+        for i in 0..self.k {
+            let row = &other.data[i * self.width..][..self.width];
+            for j in 0..self.k {
+                let c = self.get(i, j);
+                let target = &mut out.data[j * self.width..][..self.width];
+                for (t, r) in target.iter_mut().zip(row) {
+                    *t += c * r;
+                }
+            }
+        }
+    }
+
+    /// `self ← c · self + d · other`.
+    pub(crate) fn combine(&mut self, c: f64, d: f64, other: &Square) {
+        for (a, b) in self.data.iter_mut().zip(&other.data) {
+            *a = c * *a + d * b;
+        }
+    }
+
+    /// `self ← self + c · I`.
+    pub(crate) fn add_diagonal(&mut self, c: f64) {
+        for i in 0..self.k {
+            *self.get_mut(i, i) += c;
+        }
+    }
+
+    /// Two different rows, padded.
+    pub(super) fn two_rows(&mut self, i: usize, j: usize) -> (&mut [f64], &mut [f64]) {
+        let width = self.width;
+        let (low, high) = (i.min(j), i.max(j));
+        let (head, tail) = self.data.split_at_mut(high * width);
+        let (a, b) = (&mut head[low * width..][..width], &mut tail[..width]);
+        if i < j { (a, b) } else { (b, a) }
+    }
+
+    /// `self ← other`, without allocating.
+    pub(crate) fn assign(&mut self, other: &Square) {
+        self.data.copy_from_slice(&other.data);
     }
 
     /// Makes a nearly symmetric matrix exactly symmetric.
@@ -146,7 +189,7 @@ impl Square {
     }
 }
 
-/// Room for [`Square::polish_inverse`]; what lies in it means nothing, so any
+/// Room for work on two matrices; what lies in it means nothing, so any
 /// two are equal.
 #[derive(Debug, Clone)]
 pub(crate) struct Scratch([Square; 2]);
@@ -154,6 +197,10 @@ pub(crate) struct Scratch([Square; 2]);
 impl Scratch {
     pub fn new(k: usize) -> Self {
         Scratch([Square::zero(k), Square::zero(k)])
+    }
+
+    pub fn squares(&mut self) -> &mut [Square; 2] {
+        &mut self.0
     }
 }
 

@@ -3,7 +3,8 @@
 
 use super::file::{Tensor, TensorFile, Tensors};
 use crate::form::{
-    Diagonal, Factored, Form, FormRef, Frame, Full, Gaussian, Groups, Psd, Tall, Upkeep, Waiting,
+    Diagonal, Factored, Form, FormRef, Frame, Full, Gaussian, Groups, Orthonormal, Polar, Psd,
+    Tall, Upkeep, Waiting,
 };
 use crate::linalg::Square;
 use crate::{Real, Result};
@@ -29,6 +30,15 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
             out.tall("factor", &form.factor);
             out.square("core", &form.core);
             out.square("core_inverse", &form.core_inverse);
+        }
+        FormRef::Polar(form) => {
+            for (side, factor) in [("left", &form.left), ("right", &form.right)] {
+                out.tall(side, &factor.tall);
+                out.square(&format!("{side}.gram"), &factor.gram);
+                out.square(&format!("{side}.map"), &factor.map);
+                out.square(&format!("{side}.map_inverse"), &factor.inverse);
+            }
+            out.square("root", &form.root);
         }
         FormRef::Full(form) => {
             out.full("matrix", form);
@@ -123,6 +133,9 @@ pub(crate) fn is_finite<R: Real>(form: FormRef<'_, R>) -> bool {
                 && small(&[&form.core, &form.core_inverse])
         }
         FormRef::Psd(form) => form.factor.is_finite() && small(&[&form.core, &form.core_inverse]),
+        FormRef::Polar(form) => {
+            form.left.is_finite() && form.right.is_finite() && small(&[&form.root])
+        }
         FormRef::Full(form) => form.is_finite(),
         FormRef::Diagonal(form) => form.is_finite(),
         FormRef::Gaussian(form) => form.is_finite(),
@@ -134,6 +147,7 @@ pub(crate) fn upkeep<R>(form: FormRef<'_, R>) -> Option<Upkeep> {
     match form {
         FormRef::Factored(form) => Some(form.upkeep.clone()),
         FormRef::Psd(form) => Some(form.upkeep.clone()),
+        FormRef::Polar(form) => Some(form.upkeep.clone()),
         _ => None,
     }
 }
@@ -179,6 +193,20 @@ pub(crate) fn read<R: Real>(
         "psd" => {
             let (factor, (core, inverse)) = (tall("factor")?, cores()?);
             Ok(Form::Psd(Psd::from_parts(factor, core, inverse, upkeep()?)))
+        }
+        "polar" => {
+            let side = |side: &str| {
+                let rows = file.rows::<R>(&format!("{prefix}{side}"), rank)?;
+                Ok::<_, crate::Error>(Orthonormal {
+                    tall: Tall::from_parts(&rows, rank, None)?,
+                    gram: square(&format!("{side}.gram"))?,
+                    map: square(&format!("{side}.map"))?,
+                    inverse: square(&format!("{side}.map_inverse"))?,
+                })
+            };
+            let (left, right) = (side("left")?, side("right")?);
+            let form = Polar::from_parts(left, right, square("root")?, upkeep()?);
+            Ok(Form::Polar(form))
         }
         "full" => {
             let (columns, entries) = file.matrix::<R>(&format!("{prefix}matrix"))?;

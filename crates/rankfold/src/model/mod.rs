@@ -18,6 +18,7 @@ pub use projection::{Embedding, Projection};
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
+use crate::linalg::Retraction;
 use crate::online::AromaOptions;
 use crate::task::RankingRule;
 use crate::{Error, Ids, Real, Result, Rows};
@@ -162,6 +163,16 @@ pub struct Card {
     /// How a matrix was completed, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<CompletionCard>,
+    /// λ of its regulariser, when it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regularization: Option<f64>,
+    /// The way back to orthonormal columns, in the polar geometry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retraction: Option<Retraction>,
+    /// The mean of the values that it was trained on, when it predicts values of
+    /// pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_mean: Option<f64>,
     /// How it started.
     pub init: String,
     /// What training did.
@@ -305,6 +316,9 @@ impl Model {
                 variance_scale: None,
                 ranking: None,
                 completion: None,
+                regularization: None,
+                retraction: None,
+                target_mean: None,
                 init: "given".into(),
                 counters: Counters::default(),
                 history: Vec::new(),

@@ -291,7 +291,7 @@ impl Model {
     }
 
     fn check_task(&self) -> Result<()> {
-        if self.card.task != "similarity" {
+        if !matches!(&self.card.task[..], "similarity" | "pairs") {
             return Err(Error::input(format!(
                 "a model for {} does not score pairs of rows",
                 self.card.task

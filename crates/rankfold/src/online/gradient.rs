@@ -6,17 +6,27 @@
 //! Y −= η s (p (Yᵀq)ᵀ + q (Yᵀp)ᵀ). The steps depend on how W is factored, and
 //! nothing keeps them from running away: [Shalit2012] calls them unstable.
 //!
-//! Cost: O((nnz p + nnz q) k). Reference: [Shalit2012], section 7.
+//! With the regulariser λ/2 (‖A‖² + ‖B‖²) both factors also shrink by 1 − ηλ (maximum
+//! margin matrix factorisation). All rows share that factor, so it is kept beside
+//! them as a number, in the core c² I, and folded into the rows when it has become
+//! small: W = (cÃ)(cB̃)ᵀ, and a step still touches the rows of its example only.
+//!
+//! Cost: O((nnz p + nnz q) k). References: [Shalit2012], section 7; [Meyer2011],
+//! section 5.
 
 use super::{Learned, Learner, Outcome, RankOne, Step};
 use crate::form::{Factored, Psd, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result, SparseRow};
 
+/// The shared factor of the rows is folded into them below this.
+const SMALL: f64 = 1e-2;
+
 /// Gradient descent on A and B.
 #[derive(Debug, Clone)]
 pub struct Gradient<R> {
     form: Factored<R>,
+    regularization: f64,
     scratch: Scratch<R>,
 }
 
@@ -94,12 +104,32 @@ pub(super) fn fits<R: Real>(x: SparseRow<'_, R>, w: &[f64], c: f64) -> bool {
 }
 
 impl<R: Real> Gradient<R> {
-    /// Starts from a form. Its factors are A and B, so they must not change
+    /// Starts from a form, without a regulariser. Its factors are A and B, so they must not change
     /// behind the learner's back: no Gram matrix is kept, no gauge chosen.
     pub fn new(mut form: Factored<R>) -> Self {
-        form.make_plain();
+        form.make_scaled();
         let scratch = Scratch::new(form.rank());
-        Gradient { form, scratch }
+        Gradient {
+            form,
+            regularization: 0.0,
+            scratch,
+        }
+    }
+
+    /// The same with the regulariser λ/2 (‖A‖² + ‖B‖²).
+    pub fn regularized(mut self, lambda: f64) -> Self {
+        self.regularization = lambda;
+        self
+    }
+
+    /// Multiplies A and B by a number above 0.
+    fn shrink(&mut self, keep: f64) {
+        let scale = self.form.core.get(0, 0).sqrt() * keep;
+        if scale > SMALL {
+            self.form.set_scale(scale);
+        } else {
+            self.form.fold_scale(scale);
+        }
     }
 
     /// The form as it is now.
@@ -162,15 +192,23 @@ pub(super) fn moved(
 
 impl<R: Real> Learner<R> for Gradient<R> {
     fn score(&mut self, example: RankOne<'_, R>) -> f64 {
-        let Factored { left, right, .. } = &self.form;
-        self.scratch.score(left, right, example)
+        let Factored {
+            left, right, core, ..
+        } = &self.form;
+        core.get(0, 0) * self.scratch.score(left, right, example)
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
         let score = self.score(example);
-        moved(score, loss.at(score, target), |slope| {
-            let c = -step.size * slope;
-            let outcome = self.scratch.outcome(example, c);
+        let keep = 1.0 - step.size * self.regularization;
+        let (value, slope) = loss.at(score, target);
+        let mut learned = moved(score, (value, slope), |slope| {
+            // c'Ã' = (1 − ηλ)cÃ − η s p (c v)ᵀ with c' = (1 − ηλ)c.
+            let c = -step.size * slope / keep;
+            let outcome = match keep > 0.0 {
+                true => self.scratch.outcome(example, c),
+                false => Outcome::Refused,
+            };
             if outcome != Outcome::Moved {
                 return outcome;
             }
@@ -178,7 +216,12 @@ impl<R: Real> Learner<R> for Gradient<R> {
             self.scratch
                 .add_right(&mut self.form.right, example.right, c);
             outcome
-        })
+        });
+        if keep != 1.0 && keep > 0.0 && learned.outcome != Outcome::Refused {
+            self.shrink(keep);
+            learned.outcome = Outcome::Moved;
+        }
+        learned
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {

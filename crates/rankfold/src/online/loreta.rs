@@ -79,21 +79,21 @@ impl<R: Real> Loreta<R> {
 
 /// What one side's Gram matrix needs: the example p with projection u and
 /// coordinates ã = S⁻¹u, and the row change g p wᵀ with z = S⁻¹w.
-struct Side {
+pub(super) struct Side {
     squared_norm: f64,
     /// ω²: squared distance of p to the range of the factor.
     outside: f64,
     /// ζ = w·z.
     zeta: f64,
     /// Δ = det S' / det S.
-    ratio: f64,
+    pub ratio: f64,
     trace_gain: f64,
     g: f64,
     tau: f64,
 }
 
 impl Side {
-    fn new(
+    pub fn new(
         squared_norm: f64,
         g: f64,
         tau: f64,
@@ -125,17 +125,17 @@ impl Side {
         ]
     }
 
-    fn health<R: Real>(&self, tall: &Tall<R>, a: &[f64], z: &[f64]) -> Health {
+    pub fn health<R: Real>(&self, tall: &Tall<R>, a: &[f64], z: &[f64]) -> Health {
         let [aa, az, zz] = self.inverse_weights();
         let gain = aa * dot(a, a) + 2.0 * az * dot(a, z) + zz * dot(z, z);
         tall.health_after(self.trace_gain, gain)
     }
 
-    fn inverse_is_finite(&self, z: &[f64]) -> bool {
+    pub fn inverse_is_finite(&self, z: &[f64]) -> bool {
         self.ratio.is_finite() && dot(z, z).is_finite()
     }
 
-    fn update<R: Real>(
+    pub fn update<R: Real>(
         &self,
         tall: &mut Tall<R>,
         u: &[f64],

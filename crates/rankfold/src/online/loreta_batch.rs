@@ -25,7 +25,7 @@ use faer::{Mat, Scale};
 const SINGULAR: f64 = 1e-8;
 
 /// The columns Ãᵀ cᵢxᵢ.
-fn projections<'a, R: Real>(
+pub(super) fn projections<'a, R: Real>(
     tall: &Tall<R>,
     columns: impl Iterator<Item = (SparseRow<'a, R>, f64)>,
     count: usize,
@@ -42,7 +42,7 @@ fn projections<'a, R: Real>(
 }
 
 /// The products of sparse columns with each other.
-fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
+pub(super) fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
     Mat::from_fn(columns.len(), columns.len(), |i, j| {
         let ((x, c), (y, d)) = (columns[i], columns[j]);
         c * d * x.dot(y)
@@ -56,8 +56,8 @@ fn inverse_if_regular(p: &Mat<f64>) -> Option<Mat<f64>> {
 }
 
 /// One side after the step Ã += Σ cᵢ xᵢ lᵢᵀ, computed but not yet written.
-struct After {
-    gram: Square,
+pub(super) struct After {
+    pub gram: Square,
     gram_inverse: Square,
     /// The change of the rows of each example, before its coefficient.
     rows: Mat<f64>,
@@ -66,7 +66,7 @@ struct After {
 impl After {
     /// S' = S + UL + LᵀUᵀ + Lᵀ(GᵀG)L with its inverse; `None` where it is not
     /// positive definite or leaves the precision of the rows.
-    fn new<R: Real>(
+    pub fn new<R: Real>(
         tall: &Tall<R>,
         columns: &[(SparseRow<'_, R>, f64)],
         u: &Mat<f64>,
@@ -94,12 +94,12 @@ impl After {
         })
     }
 
-    fn condition(&self) -> f64 {
+    pub fn condition(&self) -> f64 {
         let k = self.gram.size() as f64;
         self.gram.trace() / k * (self.gram_inverse.trace() / k)
     }
 
-    fn write<R: Real>(self, tall: &mut Tall<R>, columns: &[(SparseRow<'_, R>, f64)]) {
+    pub fn write<R: Real>(self, tall: &mut Tall<R>, columns: &[(SparseRow<'_, R>, f64)]) {
         let mut row = vec![R::default(); padded(tall.rank())];
         for (i, &(x, c)) in columns.iter().enumerate() {
             for j in 0..tall.rank() {
@@ -116,7 +116,7 @@ fn unit(size: usize) -> Mat<f64> {
     Mat::identity(size, size)
 }
 
-fn count_rows<R>(columns: &[(SparseRow<'_, R>, f64)]) -> usize {
+pub(super) fn count_rows<R>(columns: &[(SparseRow<'_, R>, f64)]) -> usize {
     columns.iter().map(|(x, _)| x.indices.len()).sum()
 }
 

@@ -6,6 +6,7 @@
 //! learners and tasks apart: neither knows how many of the other there are.
 
 mod aroma;
+mod balanced;
 mod gradient;
 mod group_perceptron;
 mod lego;
@@ -16,9 +17,13 @@ mod manifold_identification;
 mod oasis;
 mod passive_aggressive;
 mod perceptron;
+mod plane;
+mod polar;
 mod rule;
+mod terms;
 
 pub use aroma::{AromaDiagonal, AromaFactored, AromaOptions, UpdateOn};
+pub use balanced::{Balanced, balance};
 pub use gradient::{Gradient, GradientPsd};
 pub use group_perceptron::GroupPerceptron;
 pub use lego::Lego;
@@ -28,7 +33,9 @@ pub use manifold_identification::ManifoldIdentification;
 pub use oasis::Oasis;
 pub use passive_aggressive::{PassiveAggressive, Turn};
 pub use perceptron::Perceptron;
+pub use polar::Polar;
 pub use rule::{AnyLearner, Rule, Shape};
+pub use terms::Terms;
 
 use crate::{Loss, Real, Result, SparseRow};
 
@@ -173,6 +180,11 @@ trait Retract<R: Real>: Learner<R> {
 
     /// Chooses a new gauge, if that may help where a step failed.
     fn renew(&mut self) -> bool;
+
+    /// Whether W moves where the loss is flat as well.
+    fn is_regularized(&self) -> bool {
+        false
+    }
 }
 
 /// One step of gradient descent on the loss of an example.
@@ -187,7 +199,7 @@ fn descend<R: Real>(
     let score = learner.score(example);
     let (value, slope) = loss.at(score, target);
     let flat = slope == 0.0 || example.left.is_empty() || example.right.is_empty();
-    let outcome = if flat {
+    let outcome = if flat && !learner.is_regularized() {
         Outcome::Idle
     } else {
         let scale = -step.size * slope;
@@ -224,18 +236,50 @@ fn descend_batch<R: Real>(
             gradient.push((example, -step.size * slope / count));
         }
     }
-    let outcome = if gradient.is_empty() {
-        Outcome::Idle
-    } else {
-        let mut attempt = learner.retract_batch(&gradient, step.limit);
-        if attempt == Attempt::Worn && learner.renew() {
-            attempt = learner.retract_batch(&gradient, step.limit);
-        }
-        attempt.into()
-    };
     Learned {
         score,
         loss: value,
-        outcome,
+        outcome: descend_along(learner, &gradient, step.limit),
     }
+}
+
+/// One step on the loss of an example of any rank, Σ cᵢ leftᵢ ⊗ rightᵢ.
+fn descend_sum<R: Real>(
+    learner: &mut impl Retract<R>,
+    terms: &[(RankOne<'_, R>, f64)],
+    target: f64,
+    loss: Loss,
+    step: Step,
+) -> Learned {
+    let scores = terms.iter().map(|&(term, c)| c * learner.score(term));
+    let score = scores.sum();
+    let (value, slope) = loss.at(score, target);
+    let moving = |(term, c): &(RankOne<'_, R>, f64)| {
+        slope * c != 0.0 && !term.left.is_empty() && !term.right.is_empty()
+    };
+    let terms = terms.iter().copied().filter(moving);
+    let gradient: Vec<_> = terms
+        .map(|(term, c)| (term, -step.size * slope * c))
+        .collect();
+    Learned {
+        score,
+        loss: value,
+        outcome: descend_along(learner, &gradient, step.limit),
+    }
+}
+
+/// One step along a sum.
+fn descend_along<R: Real>(
+    learner: &mut impl Retract<R>,
+    gradient: &[(RankOne<'_, R>, f64)],
+    limit: f64,
+) -> Outcome {
+    if gradient.is_empty() && !learner.is_regularized() {
+        return Outcome::Idle;
+    }
+    let mut attempt = learner.retract_batch(gradient, limit);
+    if attempt == Attempt::Worn && learner.renew() {
+        attempt = learner.retract_batch(gradient, limit);
+    }
+    attempt.into()
 }

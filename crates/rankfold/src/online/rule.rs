@@ -1,11 +1,12 @@
 //! The closed set of learners, each on the form it needs.
 
 use super::{
-    AromaDiagonal, AromaFactored, AromaOptions, Gradient, GradientPsd, GroupPerceptron, Learned,
-    Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis, PassiveAggressive, Perceptron,
-    RankOne, Step, Turn,
+    AromaDiagonal, AromaFactored, AromaOptions, Balanced, Gradient, GradientPsd, GroupPerceptron,
+    Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis, PassiveAggressive,
+    Perceptron, Polar, RankOne, Step, Turn,
 };
 use crate::form::{Form, FormRef, Newcomer};
+use crate::linalg::Retraction;
 use crate::{Error, Loss, Real, Result};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,10 @@ pub enum Rule {
     Perceptron,
     /// Mirror descent on a full matrix whose rows are groups.
     GroupPerceptron,
+    /// The balanced geometry of two factors.
+    Balanced,
+    /// The polar geometry: two orthonormal factors and a positive definite core.
+    Polar,
 }
 
 /// How a rule stores W.
@@ -47,6 +52,8 @@ pub enum Shape {
     Factored,
     /// One tall factor: W is symmetric.
     Psd,
+    /// Two orthonormal tall factors and a positive definite core.
+    Polar,
     /// All entries.
     Full,
     /// All entries, with a variance each.
@@ -57,7 +64,7 @@ pub enum Shape {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Rule; 12] = [
+    pub const ALL: [Rule; 14] = [
         Rule::LoretaPsd,
         Rule::Loreta,
         Rule::ManifoldIdentification,
@@ -70,6 +77,8 @@ impl Rule {
         Rule::AromaDiagonal,
         Rule::Perceptron,
         Rule::GroupPerceptron,
+        Rule::Balanced,
+        Rule::Polar,
     ];
 
     /// Its name on the command line and in model files.
@@ -87,6 +96,8 @@ impl Rule {
             Rule::AromaDiagonal => "aroma-diagonal",
             Rule::Perceptron => "perceptron",
             Rule::GroupPerceptron => "group-perceptron",
+            Rule::Balanced => "balanced",
+            Rule::Polar => "polar",
         }
     }
 
@@ -102,7 +113,9 @@ impl Rule {
             Rule::Loreta
             | Rule::ManifoldIdentification
             | Rule::PassiveAggressive
+            | Rule::Balanced
             | Rule::Gradient => Shape::Factored,
+            Rule::Polar => Shape::Polar,
             Rule::Oasis | Rule::Lego | Rule::Perceptron | Rule::GroupPerceptron => Shape::Full,
             Rule::AromaFactored => Shape::Gaussian,
             Rule::AromaDiagonal => Shape::Diagonal,
@@ -126,18 +139,26 @@ impl Rule {
 
     /// Whether W has tall factors.
     pub fn is_low_rank(self) -> bool {
-        matches!(self.shape(), Shape::Factored | Shape::Psd)
+        matches!(self.shape(), Shape::Factored | Shape::Psd | Shape::Polar)
     }
 
     /// Whether it takes one step along the gradient of a whole mini-batch.
     pub fn has_batches(self) -> bool {
-        matches!(self, Rule::Loreta | Rule::LoretaPsd)
+        matches!(
+            self,
+            Rule::Loreta | Rule::LoretaPsd | Rule::Balanced | Rule::Polar
+        )
+    }
+
+    /// Whether it takes a regulariser.
+    pub fn is_regularizable(self) -> bool {
+        matches!(self, Rule::Balanced | Rule::Polar | Rule::Gradient)
     }
 }
 
-/// Any of the learners.
+/// Any of the learners. They differ in size, but there is one of them in a run.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
+#[allow(missing_docs, clippy::large_enum_variant)]
 pub enum AnyLearner<R> {
     LoretaPsd(LoretaPsd<R>),
     Loreta(Loreta<R>),
@@ -151,6 +172,8 @@ pub enum AnyLearner<R> {
     AromaDiagonal(AromaDiagonal<R>),
     Perceptron(Perceptron<R>),
     GroupPerceptron(GroupPerceptron<R>),
+    Balanced(Balanced<R>),
+    Polar(Polar<R>),
 }
 
 /// Calls the same expression on whichever learner it is.
@@ -169,6 +192,8 @@ macro_rules! each {
             AnyLearner::AromaDiagonal($learner) => $body,
             AnyLearner::Perceptron($learner) => $body,
             AnyLearner::GroupPerceptron($learner) => $body,
+            AnyLearner::Balanced($learner) => $body,
+            AnyLearner::Polar($learner) => $body,
         }
     };
 }
@@ -182,6 +207,8 @@ impl<R: Real> AnyLearner<R> {
             (Rule::LoretaPsd, Form::Psd(form)) => Self::LoretaPsd(LoretaPsd::new(form)),
             (Rule::GradientPsd, Form::Psd(form)) => Self::GradientPsd(GradientPsd::new(form)),
             (Rule::Loreta, Form::Factored(form)) => Self::Loreta(Loreta::new(form)),
+            (Rule::Balanced, Form::Factored(form)) => Self::Balanced(Balanced::new(form)),
+            (Rule::Polar, Form::Polar(form)) => Self::Polar(Polar::new(form)),
             (Rule::Gradient, Form::Factored(form)) => Self::Gradient(Gradient::new(form)),
             (Rule::PassiveAggressive, Form::Factored(form)) => {
                 Self::PassiveAggressive(PassiveAggressive::new(form, Turn::Alternate, seen))
@@ -224,6 +251,26 @@ impl<R: Real> AnyLearner<R> {
         self
     }
 
+    /// The same with a regulariser, where the rule takes one
+    /// ([`Rule::is_regularizable`]); 0 is none.
+    pub fn regularized(self, lambda: f64) -> Self {
+        match self {
+            AnyLearner::Balanced(learner) => AnyLearner::Balanced(learner.regularized(lambda)),
+            AnyLearner::Polar(learner) => AnyLearner::Polar(learner.regularized(lambda)),
+            AnyLearner::Gradient(learner) => AnyLearner::Gradient(learner.regularized(lambda)),
+            other => other,
+        }
+    }
+
+    /// The same with another way back to orthonormal columns, which says something to
+    /// [`Polar`] only.
+    pub fn retracted(self, retraction: Retraction) -> Self {
+        match self {
+            AnyLearner::Polar(learner) => AnyLearner::Polar(learner.retracted(retraction)),
+            other => other,
+        }
+    }
+
     /// The form as it is now.
     pub fn form(&self) -> FormRef<'_, R> {
         match self {
@@ -233,6 +280,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::ManifoldIdentification(learner) => FormRef::Factored(learner.form()),
             AnyLearner::PassiveAggressive(learner) => FormRef::Factored(learner.form()),
             AnyLearner::Gradient(learner) => FormRef::Factored(learner.form()),
+            AnyLearner::Balanced(learner) => FormRef::Factored(learner.form()),
+            AnyLearner::Polar(learner) => FormRef::Polar(learner.form()),
             AnyLearner::Oasis(learner) => FormRef::Full(learner.form()),
             AnyLearner::Lego(learner) => FormRef::Full(learner.form()),
             AnyLearner::AromaFactored(learner) => FormRef::Gaussian(learner.form()),
@@ -251,6 +300,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::ManifoldIdentification(learner) => Form::Factored(learner.into_form()),
             AnyLearner::PassiveAggressive(learner) => Form::Factored(learner.into_form()),
             AnyLearner::Gradient(learner) => Form::Factored(learner.into_form()),
+            AnyLearner::Balanced(learner) => Form::Factored(learner.into_form()),
+            AnyLearner::Polar(learner) => Form::Polar(learner.into_form()),
             AnyLearner::Oasis(learner) => Form::Full(learner.into_form()),
             AnyLearner::Lego(learner) => Form::Full(learner.into_form()),
             AnyLearner::AromaFactored(learner) => Form::Gaussian(learner.into_form()),
@@ -272,6 +323,8 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::ManifoldIdentification(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::PassiveAggressive(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::Gradient(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::Balanced(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::Polar(learner) => learner.form_mut().seed(newcomer),
             _ => false,
         }
     }

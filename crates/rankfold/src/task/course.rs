@@ -11,6 +11,7 @@ use crate::online::Learned;
 pub(super) struct Kept<T> {
     pub model: T,
     pub counters: Counters,
+    /// By which it is the best.
     pub map: f64,
 }
 
@@ -28,6 +29,8 @@ pub(super) struct Course<T> {
     pub measured: u64,
     pub best: Option<Kept<T>>,
     pub without_gain: u32,
+    /// How good metrics are, more being better; not a number where they say nothing.
+    merit: fn(&Metrics) -> f64,
     pub finished: Option<Stopped>,
 }
 
@@ -43,8 +46,14 @@ impl<T> Course<T> {
             measured: 0,
             best: None,
             without_gain: 0,
+            merit: |metrics| metrics.get("map").copied().unwrap_or(f64::NAN),
             finished: None,
         }
+    }
+
+    /// The same, judged by something else than mAP.
+    pub fn judged_by(self, merit: fn(&Metrics) -> f64) -> Self {
+        Course { merit, ..self }
     }
 
     /// The step of the next point of the curve.
@@ -83,8 +92,8 @@ impl<T> Course<T> {
             metrics: metrics.clone().unwrap_or_default(),
         };
         if let Some(metrics) = metrics {
-            let map = metrics.get("map").copied().unwrap_or(f64::NAN);
-            if map >= 0.0 && self.best.as_ref().is_none_or(|best| map > best.map) {
+            let map = (self.merit)(&metrics);
+            if map.is_finite() && self.best.as_ref().is_none_or(|best| map > best.map) {
                 self.best = Some(Kept {
                     model: model(),
                     counters: self.counters,

@@ -10,6 +10,7 @@ mod evaluation;
 mod informative;
 mod inputs;
 mod online;
+mod pairs;
 mod ranking;
 mod session;
 mod similarity;
@@ -26,6 +27,7 @@ pub use completion::{
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use online::Online;
+pub use pairs::{Pairs, PairsEvaluation, PairsSession};
 pub use ranking::{
     LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
     Subgradient, Violation, WARP_TRIALS, draws, multilabel_hinge, warp,

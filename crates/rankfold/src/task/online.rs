@@ -102,10 +102,15 @@ struct Scratch<R> {
 impl Model {
     /// Puts the model to work again: it goes on where its training ended.
     pub fn into_learner<R: Real>(self) -> Result<Online<R>> {
-        let ranks = self.card.task == "ranking" && self.prior.is_some();
-        if self.card.task != "similarity" && !ranks {
+        let known = match &self.card.task[..] {
+            "similarity" => true,
+            "ranking" => self.prior.is_some(),
+            "pairs" => self.card.target_mean.is_some(),
+            _ => false,
+        };
+        if !known {
             return Err(Error::input(format!(
-                "a model for {} cannot go on learning: expected one for similarity or ranking",
+                "a model for {} cannot go on learning: expected one for similarity, ranking or pairs",
                 self.card.task
             )));
         }
@@ -125,7 +130,9 @@ impl Model {
         let counters = &self.card.counters;
         Ok(Online {
             learner: AnyLearner::new(rule, form, counters.steps)?
-                .with_aroma(self.card.aroma.unwrap_or_default()),
+                .with_aroma(self.card.aroma.unwrap_or_default())
+                .regularized(self.card.regularization.unwrap_or(0.0))
+                .retracted(self.card.retraction.unwrap_or_default()),
             examples: Examples::new(self.card.distances),
             rows: Known::new(self.features, self.preprocess, left, counters.new_features),
             objects: self.objects.map(|objects| {
@@ -449,6 +456,56 @@ impl<R: Real> Online<R> {
             };
         }
         Ok(self.take_step(ready))
+    }
+
+    /// Makes room for the known columns of rows of a stream, the largest first:
+    /// where that does not fit, nothing has grown.
+    pub(super) fn reserve_stream(&mut self, rows: &[(StreamRow<'_, R>, Side)]) -> Result<()> {
+        let last = rows.iter().filter_map(|(row, side)| match row {
+            StreamRow::Features { known, .. } => known.last().map(|&(column, _)| (column, *side)),
+            StreamRow::Row(_) => None,
+        });
+        let mut last: Vec<(u32, Side)> = last.collect();
+        last.sort_by_key(|end| std::cmp::Reverse(end.0));
+        for (column, side) in last {
+            let (indices, values) = ([column], [R::default()]);
+            let end = SparseRow {
+                indices: &indices,
+                values: &values,
+            };
+            self.check(side, end)?;
+        }
+        Ok(())
+    }
+
+    /// The features of a row of a stream as columns, new ones added; nothing where it
+    /// is named by an id.
+    pub(super) fn raw_row(&mut self, row: StreamRow<'_, R>, side: Side) -> Result<SparseVec<R>> {
+        let StreamRow::Features { known, new } = row else {
+            return Ok(SparseVec::new());
+        };
+        let mut entries = known.to_vec();
+        for (name, value) in new {
+            entries.push((self.column_of(side, name)?, *value));
+        }
+        let raw = SparseVec::from_entries(entries);
+        self.check(side, raw.as_row())?;
+        Ok(raw)
+    }
+
+    /// A raw row as the model sees it.
+    pub(super) fn preprocessed<'s>(
+        &mut self,
+        side: Side,
+        raw: &SparseVec<R>,
+        out: &'s mut SparseVec<R>,
+    ) -> SparseRow<'s, R> {
+        let columns = self.columns_of(side);
+        let mut wide = std::mem::take(&mut self.scratch.wide);
+        let preprocess = &self.known(side).preprocess;
+        preprocess.apply_row(out, raw.as_row(), columns, &mut wide);
+        self.scratch.wide = wide;
+        out.as_row()
     }
 
     /// One row of a stream, on the left side, as the model sees it; new features

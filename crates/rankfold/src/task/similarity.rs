@@ -496,7 +496,7 @@ impl Similarity {
             Shape::Full => return Full::diagonal(n, m, diagonal).map(Form::Full),
             Shape::Diagonal => return Ok(Form::Diagonal(Diagonal::new(n, m, diagonal))),
             Shape::Gaussian => return Gaussian::new(n, m, diagonal).map(Form::Gaussian),
-            Shape::Factored | Shape::Psd => {}
+            Shape::Factored | Shape::Psd | Shape::Polar => {}
         }
         if k > n {
             return Err(Error::input(format!(
@@ -535,10 +535,11 @@ impl Similarity {
             })
         };
         let left = tall(0, n, &|pair| pair.0)?;
-        Ok(match shape {
-            Shape::Psd => Form::Psd(Psd::new(left)),
-            _ => Form::Factored(Factored::new(left, tall(1, m, &|pair| pair.1)?)),
-        })
+        if shape == Shape::Psd {
+            return Ok(Form::Psd(Psd::new(left)));
+        }
+        let form = Factored::new(left, tall(1, m, &|pair| pair.1)?);
+        Form::Factored(form).shaped(shape)
     }
 }
 
@@ -586,7 +587,7 @@ fn from_zero<R: Real>(
                 _ => sum.factored((n, m), k)?,
             };
             match start {
-                Some(form) => return Ok(form),
+                Some(form) => return form.shaped(shape),
                 None if wanted < MOST_STEPS * k => wanted *= 2,
                 None => break,
             }

@@ -2,11 +2,12 @@
 
 use crate::oracle::Random;
 use rankfold::data::{Lines, TripletStream, read_labelled};
-use rankfold::form::{Diagonal, Factored, Full, Psd, Tall};
+use rankfold::form::{Diagonal, Factored, Full, Polar as PolarForm, Psd, Tall};
+use rankfold::linalg::Retraction;
 use rankfold::model::Steps;
 use rankfold::online::{
-    AromaDiagonal, AromaOptions, Gradient, GradientPsd, Learner, Loreta, LoretaPsd, Oasis,
-    PassiveAggressive, RankOne, Step, Turn,
+    AromaDiagonal, AromaOptions, Balanced, Gradient, GradientPsd, Learner, Loreta, LoretaPsd,
+    Oasis, PassiveAggressive, Polar, RankOne, Step, Turn,
 };
 use rankfold::{Loss, Similarity, SparseVec};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -85,6 +86,13 @@ fn a_step_allocates_nothing() {
     let factored = || Factored::new(left.clone(), right.clone());
     check(&mut Loreta::new(factored()), n);
     check(&mut Gradient::new(factored()), n);
+    check(&mut Gradient::new(factored()).regularized(0.1), n);
+    check(&mut Balanced::new(factored()), n);
+    check(&mut Balanced::new(factored()).regularized(0.1), n);
+    let polar = || Polar::new(PolarForm::from_factored(factored()).unwrap());
+    check(&mut polar(), n);
+    check(&mut polar().regularized(0.1), n);
+    check(&mut polar().retracted(Retraction::Qf), n);
     check(&mut GradientPsd::new(Psd::new(left.clone())), n);
     check(
         &mut PassiveAggressive::new(factored(), Turn::Alternate, 0),

@@ -13,5 +13,6 @@ mod objects;
 mod oracle;
 mod projection;
 mod ranking;
+mod regression;
 mod retrieval;
 mod update;

@@ -1,0 +1,443 @@
+//! The balanced geometry of W = G Hᵀ: a gradient step in the metric
+//! Tr((GᵀG)⁻¹ ξᵀξ) + Tr((HᵀH)⁻¹ ζᵀζ), at sparse cost.
+//!
+//! The step moves G by −β z (S Hᵀx)ᵀ with S = GᵀG, and H by −β x (R Gᵀz)ᵀ with
+//! R = HᵀH. What it does to W does not depend on how W is factored, so it needs no
+//! form of its own: on W = Ã K B̃ᵀ it reads Ã −= β z (S_A K v)ᵀ and
+//! B̃ −= β x (S_B Kᵀ u)ᵀ, where u = Ãᵀz and v = B̃ᵀx, and K stays. For the same reason
+//! a refresh takes the place of the paper's balancing step ([`balance`]), which
+//! changes G and H but not W.
+//!
+//! With a regulariser λ/2 ‖W‖² the step also shrinks W inside its range:
+//! T = I − ηλ K S_B Kᵀ S_A, K ← T² K, and the rows move along (S_A K v)ᵀ T⁻¹. That
+//! costs k³.
+//!
+//! Cost: O((nnz z + nnz x) k + k²), with λ > 0 k³ besides.
+//! Reference: [Meyer2011], algorithm 1.
+
+use super::loreta::{RANK_LOSS, Side, row_fits, set_row};
+use super::loreta_batch::{After, count_rows, products, projections};
+use super::{
+    Attempt, Learned, Learner, RankOne, Retract, Step, descend, descend_batch, descend_sum,
+};
+use crate::form::{Factored, Health, Tall};
+use crate::kernel::{dot, padded};
+use crate::linalg::{Square, symmetric};
+use crate::{Loss, Real, Result};
+use faer::Mat;
+
+/// The share of W that the regulariser may take in one step, in the direction in
+/// which it takes most, where steps have a limit.
+const LARGEST_SHRINKAGE: f64 = 0.5;
+
+/// The condition of T above which a step counts as losing rank.
+const SINGULAR: f64 = 1e8;
+
+/// Online learning in the balanced geometry of matrices of rank k.
+#[derive(Debug, Clone)]
+pub struct Balanced<R> {
+    form: Factored<R>,
+    regularization: f64,
+    /// Size of the step that is taken, and that times λ.
+    size: f64,
+    shrink: f64,
+    scratch: Scratch<R>,
+    small: Option<Box<Small>>,
+}
+
+/// k-vectors of a step, padded.
+#[derive(Debug, Clone)]
+struct Scratch<R> {
+    u: Vec<f64>,
+    v: Vec<f64>,
+    /// K v and Kᵀ u.
+    kv: Vec<f64>,
+    ku: Vec<f64>,
+    /// The directions in which the rows of a side move, and S⁻¹ times them.
+    left: Vec<f64>,
+    right: Vec<f64>,
+    zl: Vec<f64>,
+    zr: Vec<f64>,
+    /// S⁻¹ times the projections.
+    a: Vec<f64>,
+    b: Vec<f64>,
+    t: [Vec<f64>; 3],
+    row: Vec<R>,
+}
+
+/// k×k matrices of a regularised step.
+#[derive(Debug, Clone)]
+struct Small {
+    shrinkage: Square,
+    inverse: Square,
+    core: Square,
+    core_inverse: Square,
+    work: [Square; 2],
+}
+
+impl<R: Real> Balanced<R> {
+    /// Starts from a form, without a regulariser.
+    pub fn new(mut form: Factored<R>) -> Self {
+        form.make_tracked();
+        let k = form.rank();
+        let zeros = || vec![0.0; padded(k)];
+        let scratch = Scratch {
+            u: zeros(),
+            v: zeros(),
+            kv: zeros(),
+            ku: zeros(),
+            left: zeros(),
+            right: zeros(),
+            zl: zeros(),
+            zr: zeros(),
+            a: zeros(),
+            b: zeros(),
+            t: [zeros(), zeros(), zeros()],
+            row: vec![R::default(); padded(k)],
+        };
+        Balanced {
+            form,
+            regularization: 0.0,
+            size: 0.0,
+            shrink: 0.0,
+            scratch,
+            small: None,
+        }
+    }
+
+    /// The same with the regulariser λ/2 ‖W‖²; each step then shrinks W.
+    pub fn regularized(mut self, lambda: f64) -> Self {
+        self.regularization = lambda;
+        let k = self.form.rank();
+        let zero = || Square::zero(k);
+        self.small = (lambda > 0.0).then(|| {
+            Box::new(Small {
+                shrinkage: zero(),
+                inverse: zero(),
+                core: zero(),
+                core_inverse: zero(),
+                work: [zero(), zero()],
+            })
+        });
+        self
+    }
+
+    /// The form as it is now.
+    pub fn form(&self) -> &Factored<R> {
+        &self.form
+    }
+
+    /// The form, given up by the learner.
+    pub fn into_form(self) -> Factored<R> {
+        self.form
+    }
+
+    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
+        &mut self.form
+    }
+
+    fn prepare(&mut self, size: f64) {
+        self.size = size;
+        self.shrink = size * self.regularization;
+    }
+
+    /// Learns from one example of any rank, X = Σ cᵢ rightᵢ leftᵢᵀ, whose score is
+    /// Tr(WX) = Σ cᵢ leftᵢᵀ W rightᵢ. Costs as a mini-batch of its terms.
+    pub fn learn_sum(
+        &mut self,
+        terms: &[(RankOne<'_, R>, f64)],
+        target: f64,
+        loss: Loss,
+        step: Step,
+    ) -> Learned {
+        self.prepare(step.size);
+        // Terms are no examples that could be overshot one by one.
+        self.size = 0.0;
+        descend_sum(self, terms, target, loss, step)
+    }
+}
+
+impl Small {
+    /// T = I − ηλ K S_B Kᵀ S_A with its inverse, K' = T²K and K'⁻¹ = K⁻¹T⁻². False
+    /// where T is singular.
+    fn prepare<R: Real>(&mut self, form: &Factored<R>, shrink: f64, limited: bool) -> bool {
+        let [one, two] = &mut self.work;
+        // K S_B Kᵀ S_A: its trace is ‖W‖², its eigenvalues are the σ².
+        form.core.product(one, &form.right.gram);
+        form.core.transposed_product(two, &form.left.gram);
+        one.product(&mut self.shrinkage, two);
+        let squared_norm = self.shrinkage.trace();
+        let most = match limited {
+            true => LARGEST_SHRINKAGE / squared_norm,
+            false => f64::INFINITY,
+        };
+        let shrink = if squared_norm > 0.0 {
+            shrink.min(most)
+        } else {
+            shrink
+        };
+        two.assign(&self.shrinkage);
+        self.shrinkage.combine(0.0, -shrink, two);
+        self.shrinkage.add_diagonal(1.0);
+        if !self.shrinkage.invert(&mut self.inverse, one)
+            || self.shrinkage.norm() * self.inverse.norm() > SINGULAR
+        {
+            return false;
+        }
+        self.shrinkage.product(one, &form.core);
+        self.shrinkage.product(&mut self.core, one);
+        form.core_inverse.product(one, &self.inverse);
+        one.product(&mut self.core_inverse, &self.inverse);
+        (self.core.norm() * self.core_inverse.norm()).is_finite()
+    }
+
+    /// How much longer the core and its inverse become, at most.
+    fn gains<R: Real>(&self, form: &Factored<R>) -> [f64; 2] {
+        [
+            self.core.norm() - form.core.norm(),
+            self.core_inverse.norm() - form.core_inverse.norm(),
+        ]
+    }
+}
+
+impl<R: Real> Learner<R> for Balanced<R> {
+    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
+        let Scratch { u, v, kv, .. } = &mut self.scratch;
+        self.form.left.expect(example.left);
+        self.form.right.expect(example.right);
+        self.form.left.project(u, example.left);
+        self.form.right.project(v, example.right);
+        self.form.core.multiply(kv, v);
+        dot(u, kv)
+    }
+
+    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
+        self.prepare(step.size);
+        descend(self, example, target, loss, step)
+    }
+
+    fn learn_batch(
+        &mut self,
+        examples: &[(RankOne<'_, R>, f64)],
+        loss: Loss,
+        step: Step,
+    ) -> Learned {
+        self.prepare(step.size);
+        descend_batch(self, examples, loss, step)
+    }
+
+    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+        self.form.grow(left, right)
+    }
+}
+
+impl<R: Real> Retract<R> for Balanced<R> {
+    fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
+        let form = &mut self.form;
+        let Scratch {
+            u,
+            v,
+            kv,
+            ku,
+            left,
+            right,
+            zl,
+            zr,
+            a,
+            b,
+            t,
+            row,
+        } = &mut self.scratch;
+        form.core.multiply_transposed(ku, u);
+        form.left.gram.multiply_transposed(left, kv);
+        form.right.gram.multiply_transposed(right, ku);
+        let (wx, wz) = (dot(kv, left), dot(ku, right));
+        if wx == 0.0 && wz == 0.0 && self.small.is_none() {
+            return Attempt::Idle;
+        }
+        let (zz, xx) = (example.left.squared_norm(), example.right.squared_norm());
+        // How far G and H move in the metric, in which their own norm is √k: it does
+        // not depend on how W is factored. ‖Wx‖² is wx.
+        let relative = (zz * wx).max(xx * wz).sqrt();
+        // And by how much a step of length one moves the score for each unit of slope.
+        scale *= not_beyond(self.size, zz * wx + xx * wz, limit);
+        if scale.abs() * relative > limit {
+            scale = limit.copysign(scale) / relative;
+        }
+        let mut gains = [0.0; 2];
+        match &mut self.small {
+            None => {
+                std::mem::swap(zl, kv);
+                std::mem::swap(zr, ku);
+            }
+            Some(small) => {
+                if !small.prepare(form, self.shrink, limit.is_finite()) {
+                    return Attempt::Refused;
+                }
+                gains = small.gains(form);
+                // (S_A K v)ᵀ T⁻¹, and K⁻¹ T⁻¹ K times S_B Kᵀ u.
+                small.inverse.multiply_transposed(&mut t[0], left);
+                left.copy_from_slice(&t[0]);
+                let [kr, tkr, _] = t;
+                form.core.multiply(kr, right);
+                small.inverse.multiply(tkr, kr);
+                form.core_inverse.multiply(right, tkr);
+                form.left.gram_inverse.multiply_transposed(zl, left);
+                form.right.gram_inverse.multiply_transposed(zr, right);
+            }
+        }
+        form.left.gram_inverse.multiply_transposed(a, u);
+        form.right.gram_inverse.multiply_transposed(b, v);
+        let [tau_l, tau_r] = [(&*left, &*a), (right, b)].map(|(w, a)| 1.0 + scale * dot(w, a));
+        let sides = (
+            Side::new(zz, scale, tau_l, u, a, left, zl),
+            Side::new(xx, scale, tau_r, v, b, right, zr),
+        );
+        let after = (
+            sides.0.health(&form.left, a, zl),
+            sides.1.health(&form.right, b, zr),
+        );
+        let healthy = sides.0.ratio > RANK_LOSS
+            && sides.1.ratio > RANK_LOSS
+            && row_fits::<R>(left, scale)
+            && row_fits::<R>(right, scale)
+            && Tall::<R>::in_range(after.0.size)
+            && Tall::<R>::in_range(after.1.size)
+            && sides.0.inverse_is_finite(zl)
+            && sides.1.inverse_is_finite(zr);
+        if !healthy {
+            return Attempt::Refused;
+        }
+        let now = form.joint_health(after.0, after.1, gains);
+        if !now.is_regular(after.0.condition.max(after.1.condition)) {
+            return Attempt::Worn;
+        }
+        set_row(row, left, scale);
+        form.left.add_outer(example.left, row);
+        set_row(row, right, scale);
+        form.right.add_outer(example.right, row);
+        sides.0.update(&mut form.left, u, a, left, zl, t);
+        sides.1.update(&mut form.right, v, b, right, zr, t);
+        if let Some(small) = &self.small {
+            form.core.assign(&small.core);
+            form.core_inverse.assign(&small.core_inverse);
+        }
+        form.after_update(example.left.len() + example.right.len(), now);
+        Attempt::Moved
+    }
+
+    fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
+        let form = &mut self.form;
+        let r = gradient.len();
+        let mut left: Vec<_> = gradient.iter().map(|(e, c)| (e.left, *c)).collect();
+        let mut right: Vec<_> = gradient.iter().map(|(e, c)| (e.right, *c)).collect();
+        let plain = |columns: &[(_, f64)], tall: &Tall<R>| {
+            projections(tall, columns.iter().map(|&(x, _)| (x, 1.0)), r)
+        };
+        let (u, v) = (plain(&left, &form.left), plain(&right, &form.right));
+        let core = form.core.to_faer();
+        let (kv, ku) = (&core * &v, core.transpose() * &u);
+        let mut rows_left = form.left.gram.to_faer() * &kv;
+        let mut rows_right = form.right.gram.to_faer() * &ku;
+        let still = rows_left.norm_l2() == 0.0 && rows_right.norm_l2() == 0.0;
+        if still && self.small.is_none() {
+            return Attempt::Idle;
+        }
+        // As for one example: the squared norms of the steps in the metric.
+        let squared = |columns: &[_], z: &Mat<f64>, w: &Mat<f64>| -> f64 {
+            (products(columns) * (w.transpose() * z))
+                .diagonal()
+                .column_vector()
+                .sum()
+        };
+        let relative = squared(&left, &kv, &rows_left)
+            .max(squared(&right, &ku, &rows_right))
+            .max(0.0)
+            .sqrt();
+        if relative > limit {
+            for (_, c) in left.iter_mut().chain(&mut right) {
+                *c *= limit / relative;
+            }
+        }
+        let pace = |j: usize| {
+            let along = |z: &Mat<f64>, w: &Mat<f64>| -> f64 {
+                (0..z.nrows()).map(|i| z[(i, j)] * w[(i, j)]).sum()
+            };
+            left[j].0.squared_norm() * along(&kv, &rows_left)
+                + right[j].0.squared_norm() * along(&ku, &rows_right)
+        };
+        let shorter = not_beyond(self.size, (0..r).map(pace).fold(0.0, f64::max), limit);
+        for (_, c) in left.iter_mut().chain(&mut right) {
+            *c *= shorter;
+        }
+        let mut gains = [0.0; 2];
+        if let Some(small) = &mut self.small {
+            if !small.prepare(form, self.shrink, limit.is_finite()) {
+                return Attempt::Refused;
+            }
+            gains = small.gains(form);
+            let inverse = small.inverse.to_faer();
+            rows_left = inverse.transpose() * rows_left;
+            rows_right = form.core_inverse.to_faer() * inverse * core * rows_right;
+        }
+        let scaled = |m: &Mat<f64>, columns: &[(_, f64)]| {
+            Mat::from_fn(m.nrows(), r, |i, j| columns[j].1 * m[(i, j)])
+        };
+        let rows = |m: Mat<f64>| m.transpose().to_owned();
+        let after_left = After::new(&form.left, &left, &scaled(&u, &left), rows(rows_left));
+        let after_right = After::new(&form.right, &right, &scaled(&v, &right), rows(rows_right));
+        let (Some(after_left), Some(after_right)) = (after_left, after_right) else {
+            return Attempt::Worn;
+        };
+        let health = |after: &After| Health {
+            condition: after.condition(),
+            size: after.gram.trace(),
+        };
+        let (one, two) = (health(&after_left), health(&after_right));
+        let now = form.joint_health(one, two, gains);
+        if !now.is_regular(one.condition.max(two.condition)) {
+            return Attempt::Worn;
+        }
+        after_left.write(&mut form.left, &left);
+        after_right.write(&mut form.right, &right);
+        if let Some(small) = &self.small {
+            form.core.assign(&small.core);
+            form.core_inverse.assign(&small.core_inverse);
+        }
+        form.after_update(count_rows(&left) + count_rows(&right), now);
+        Attempt::Moved
+    }
+
+    fn renew(&mut self) -> bool {
+        self.form.is_stale() && self.form.refresh()
+    }
+
+    fn is_regularized(&self) -> bool {
+        self.small.is_some()
+    }
+}
+
+/// What a step of this size must be multiplied by, so that it does not take the score
+/// beyond its target by much, where the score moves by `pace` for each unit of size
+/// and slope: for squared errors a limit of 2 stops at the target.
+pub(super) fn not_beyond(size: f64, pace: f64, limit: f64) -> f64 {
+    let reach = 0.5 * limit;
+    match size * pace > reach {
+        true => reach / (size * pace),
+        false => 1.0,
+    }
+}
+
+/// One balancing step: (GE, HE⁻¹) with E = exp(α(HᵀH − GᵀG)) and α = 1/(2λ_max) of
+/// GᵀG + HᵀH. G Hᵀ stays as it is, and GᵀG and HᵀH come nearer to each other.
+/// `None` where a number is not finite, or both are zero.
+///
+/// No learner needs it: a refresh goes where this leads to.
+pub fn balance(g: &Mat<f64>, h: &Mat<f64>) -> Option<(Mat<f64>, Mat<f64>)> {
+    let (s, r) = (g.transpose() * g, h.transpose() * h);
+    let (values, _) = symmetric::eigen(&(&s + &r))?;
+    let alpha = 0.5 / values.last().filter(|&&largest| largest > 0.0)?;
+    let exponent = faer::Scale(alpha) * (r - s);
+    let inverse = symmetric::exp(&(faer::Scale(-1.0) * &exponent))?;
+    Some((g * symmetric::exp(&exponent)?, h * inverse))
+}

@@ -1,0 +1,83 @@
+//! A model of pairs that goes on learning, one pair at a time.
+
+use crate::data::StreamRow;
+use crate::form::Side;
+use crate::online::{Learned, Learner, RankOne, Step};
+use crate::task::online::Online;
+use crate::task::session::count;
+use crate::task::stepper::decayed;
+use crate::task::triplet::Sides;
+use crate::{Error, Loss, Real, Result, SparseRow, SparseVec};
+
+impl<R: Real> Online<R> {
+    /// Learns a pair of a stream; `rows` are those that its ids name, made ready by
+    /// [`Online::prepare`]. They may be other ones on the right.
+    pub fn learn_value<'a>(
+        &mut self,
+        pair: [StreamRow<'_, R>; 2],
+        value: f64,
+        rows: impl Into<Sides<'a, R>>,
+    ) -> Result<Learned> {
+        let rows = rows.into();
+        // A line that is refused adds no features.
+        if !value.is_finite() {
+            return Err(Error::input(format!("a value of {value} is not finite")));
+        }
+        self.require_pairs()?;
+        self.reserve_stream(&[(pair[0], Side::Left), (pair[1], Side::Right)])?;
+        let (mut left, mut right) = (SparseVec::new(), SparseVec::new());
+        let raw = [
+            self.raw_row(pair[0], Side::Left)?,
+            self.raw_row(pair[1], Side::Right)?,
+        ];
+        // All columns first, so that both rows have the same ones.
+        let [one, two] = raw;
+        let ready = RankOne {
+            left: match (pair[0], one) {
+                (StreamRow::Row(number), _) => rows.left.row(number),
+                (_, raw) => self.preprocessed(Side::Left, &raw, &mut left),
+            },
+            right: match (pair[1], two) {
+                (StreamRow::Row(number), _) => rows.right.row(number),
+                (_, raw) => self.preprocessed(Side::Right, &raw, &mut right),
+            },
+        };
+        Ok(self.learn_pair(ready, value))
+    }
+
+    /// Learns a pair of raw rows: they are preprocessed as those of training were.
+    pub fn learn_rows(
+        &mut self,
+        left: SparseRow<'_, R>,
+        right: SparseRow<'_, R>,
+        value: f64,
+    ) -> Result<Learned> {
+        let [one, two] = [left, right].map(|row| row.iter().collect::<Vec<_>>());
+        let known = |known| StreamRow::Features { known, new: &[] };
+        let no_rows = crate::Rows::new();
+        self.learn_value([known(&one), known(&two)], value, &no_rows)
+    }
+
+    fn require_pairs(&self) -> Result<()> {
+        match self.card.task == "pairs" {
+            true => Ok(()),
+            false => Err(Error::input(format!(
+                "a model for {} learns no values of pairs",
+                self.card.task
+            ))),
+        }
+    }
+
+    /// One step, as in training.
+    fn learn_pair(&mut self, example: RankOne<'_, R>, value: f64) -> Learned {
+        self.seed(example);
+        let step = Step {
+            size: self.card.step_size,
+            limit: self.card.step_limit.unwrap_or(f64::INFINITY),
+        };
+        let step = decayed(step, self.card.decay, self.card.counters.steps);
+        let learned = self.learner.learn(example, value, Loss::Squared, step);
+        count(&mut self.card.counters, 1, &learned);
+        learned
+    }
+}
