@@ -27,6 +27,7 @@ mod train_ranking;
 mod transform;
 mod uncertainty;
 mod update;
+mod update_ratings;
 mod vectorize;
 
 use std::process::ExitCode;

@@ -30,15 +30,18 @@ impl UsersAndItems<'_> {
         }
         let (mut count, mut unknown) = (0usize, 0usize);
         while lines.advance()? {
-            let (user, item) = lines.pair()?;
-            let (u, i) = (users.find(&user), items.find(&item));
-            if self.strict {
-                for (found, what, name) in [(u, "user", &user), (i, "item", &item)] {
-                    if found.is_none() {
-                        let message = format!("the model knows no {what} `{name}`");
-                        return Err(lines.error(message));
-                    }
-                }
+            let (u, i, missing) = lines.pair(|user, item| {
+                let (u, i) = (users.find(user), items.find(item));
+                let missing = match (u, i) {
+                    _ if !self.strict => None,
+                    (None, _) => Some(format!("the model knows no user `{user}`")),
+                    (_, None) => Some(format!("the model knows no item `{item}`")),
+                    _ => None,
+                };
+                (u, i, missing)
+            })?;
+            if let Some(message) = missing {
+                return Err(lines.error(message));
             }
             unknown += usize::from(u.is_none() || i.is_none());
             let rating = predictor.rating(u, i);

@@ -79,8 +79,8 @@ impl Recommend {
         if let Some(data) = &self.data {
             let mut lines = RatingLines::open_pairs(data, &self.columns)?;
             while lines.advance()? {
-                let (user, item) = lines.pair()?;
-                if let Some((user, item)) = users.find(&user).zip(items.find(&item)) {
+                let known = lines.pair(|user, item| users.find(user).zip(items.find(item)))?;
+                if let Some((user, item)) = known {
                     recommendations.leave_out(user, item);
                 }
             }

@@ -83,7 +83,7 @@ pub struct TrainCompletion {
     #[arg(long)]
     no_implicit: bool,
 
-    /// Iterations at most [default: 20 for `bayes`, 30 for `als`, 100 for trust-region, else 300]
+    /// Iterations at most, or passes of `--solver online` [default: 20 for `bayes` and online, 30 for `als`, 100 for trust-region, else 300]
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
 
@@ -91,6 +91,11 @@ pub struct TrainCompletion {
     /// `als`, 1e-7 for trust-region, else 1e-6]
     #[arg(long, value_name = "T")]
     tolerance: Option<f64>,
+
+    /// Step of `--solver online`, as the share of an error that a usual step takes away [default:
+    /// chosen by validation]
+    #[arg(long, value_name = "S")]
+    step_size: Option<f64>,
 
     /// Where it starts: with the leading singular vectors, from rank one up, or random
     #[arg(long, value_enum)]
@@ -149,6 +154,8 @@ enum LearnerName {
     Svp,
     /// OptSpace: two subspaces, with least squares for the core
     Optspace,
+    /// LORETA, one rating after the other
+    Loreta,
 }
 
 impl From<LearnerName> for CompletionLearner {
@@ -164,12 +171,15 @@ impl From<LearnerName> for CompletionLearner {
             LearnerName::Gradient => CompletionLearner::Gradient,
             LearnerName::Svp => CompletionLearner::Svp,
             LearnerName::Optspace => CompletionLearner::OptSpace,
+            LearnerName::Loreta => CompletionLearner::Loreta,
         }
     }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum SolverName {
+    /// One rating after the other: `polar`, `balanced`, `gradient`, `loreta`
+    Online,
     /// Along the gradient, with steps found by halving
     Descent,
     /// Along conjugate directions
@@ -181,6 +191,7 @@ enum SolverName {
 impl From<SolverName> for CompletionSolver {
     fn from(name: SolverName) -> Self {
         match name {
+            SolverName::Online => CompletionSolver::Online,
             SolverName::Descent => CompletionSolver::Descent,
             SolverName::Cg => CompletionSolver::Cg,
             SolverName::TrustRegion => CompletionSolver::TrustRegion,
@@ -262,6 +273,9 @@ impl TrainCompletion {
         if let Some(iterations) = self.iterations {
             options = options.iterations(iterations);
         }
+        if let Some(share) = self.step_size {
+            options = options.step_size(share);
+        }
         if let Some(tolerance) = self.tolerance {
             options = options.tolerance(tolerance);
         }
@@ -313,13 +327,17 @@ impl TrainCompletion {
                         regularization,
                         iterations,
                         rmse,
+                        step_size,
                     } = trial;
+                    let setting = match step_size {
+                        Some(share) => format!("step size {}", shown(*share)),
+                        None => format!("regularization {}", shown(*regularization)),
+                    };
                     output.milestone(
                         &bar,
                         &format!(
-                            "rank {rank}, regularization {}: validation rmse \
-                             {rmse:.4} after {iterations} iterations",
-                            shown(*regularization)
+                            "rank {rank}, {setting}: validation rmse \
+                             {rmse:.4} after {iterations} iterations"
                         ),
                     );
                 }
@@ -369,6 +387,7 @@ impl TrainCompletion {
             json!({
                 "rank": t.rank,
                 "regularization": t.regularization,
+                "step_size": t.step_size,
                 "iterations": t.iterations,
                 "rmse": t.rmse,
             })
@@ -383,7 +402,7 @@ impl TrainCompletion {
             "steps": matrix.iterations,
             "updates": matrix.iterations,
             "refused": 0,
-            "step_size": null,
+            "step_size": matrix.step_size,
             "regularization": matrix.regularization,
             "noise": matrix.noise,
             "seed": self.seed,

@@ -14,6 +14,8 @@ use serde_json::json;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::rows::{Fields, not_for_ranking, read_rows};
+use crate::train_completion::not_for_ratings;
+use crate::update_ratings::UpdateRatings;
 use crate::{paths, patient};
 
 /// Go on learning from more examples, one at a time
@@ -32,6 +34,10 @@ use crate::{paths, patient};
 /// A model of pairs reads {"left":R,"right":R,"value":…}; the right is an object for a
 /// model that has some.
 ///
+/// A model of ratings reads {"user":…,"item":…,"rating":…}; new users and items are
+/// welcome. Models of `polar`, `balanced`, `gradient` and `loreta` take a step for each
+/// rating, others fold it in by least squares for the rows of its user and item.
+///
 /// At a broken line the command stops with an error; what was learned before it is
 /// written all the same. Ctrl-C ends the stream and writes the model, too.
 #[derive(Args)]
@@ -48,7 +54,10 @@ use crate::{paths, patient};
       a row for a model of `train ranking`
   echo '{\"left\":{\"age\":31},\"right\":{\"drama\":1},\"value\":4.5}' |
       rankfold update values.safetensors -o values.safetensors
-      a pair for a model of `train pairs`")]
+      a pair for a model of `train pairs`
+  rankfold update ratings.safetensors new-ratings.jsonl -o ratings.safetensors
+      lines such as {\"user\":\"ann\",\"item\":\"m17\",\"rating\":4}, for a model of `train
+      completion`")]
 pub struct Update {
     /// The model
     model: PathBuf,
@@ -120,6 +129,21 @@ impl Update {
         )?;
         let model = Model::load(&self.model)?;
         not_for_ranking(&[("--objects", model.prior.is_some() && self.objects.is_some())])?;
+        if model.levels.is_some() {
+            not_for_ratings(&[
+                ("--rows", self.rows.is_some()),
+                ("--objects", self.objects.is_some()),
+            ])?;
+            let update = UpdateRatings {
+                model: &self.model,
+                stream: &self.stream,
+                output: &self.output,
+                step_size: self.step_size,
+                save_every: self.save_every,
+                start,
+            };
+            return update.run(model, output);
+        }
         match &model.form {
             Precise::F32(_) => self.learn::<f32>(model, start, output),
             Precise::F64(_) => self.learn::<f64>(model, start, output),

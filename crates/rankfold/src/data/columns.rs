@@ -179,6 +179,38 @@ impl Source {
         }
     }
 
+    /// The values of some columns in the row just read, which is taken apart once.
+    pub(super) fn values<const N: usize>(
+        &mut self,
+        columns: [&Column; N],
+    ) -> Result<[Cow<'_, [u8]>; N]> {
+        if !columns.iter().all(|c| matches!(c, Column::Number(..))) {
+            let mut out: [Cow<'_, [u8]>; N] = std::array::from_fn(|_| Cow::default());
+            for (out, column) in out.iter_mut().zip(columns) {
+                *out = self.value(column)?.into_owned().into();
+            }
+            return Ok(out);
+        }
+        self.split();
+        let mut out: [Cow<'_, [u8]>; N] = std::array::from_fn(|_| Cow::default());
+        for (out, column) in out.iter_mut().zip(columns) {
+            let Column::Number(number, name) = column else {
+                continue;
+            };
+            match self.fields.get(*number) {
+                Some(value) => *out = value.trim_ascii().into(),
+                None => {
+                    return Err(self.records.error(format!(
+                        "expected `{name}` in field {}, found {} fields",
+                        number + 1,
+                        self.fields.len()
+                    )));
+                }
+            }
+        }
+        Ok(out)
+    }
+
     /// The value of a column in the row just read.
     pub(super) fn value(&mut self, column: &Column) -> Result<Cow<'_, [u8]>> {
         match column {

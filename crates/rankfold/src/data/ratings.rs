@@ -72,12 +72,19 @@ pub struct RatingLines {
     rating: Option<Column>,
 }
 
-fn text(field: &[u8], what: &str) -> std::result::Result<String, String> {
+fn text<'a>(field: &'a [u8], what: &str) -> std::result::Result<&'a str, String> {
     match std::str::from_utf8(field) {
         Ok("") => Err(format!("expected {what}, found nothing")),
-        Ok(text) => Ok(text.to_owned()),
+        Ok(text) => Ok(text),
         Err(_) => Err(format!("expected {what} in UTF-8, found {}", shown(field))),
     }
+}
+
+fn rating(field: &[u8]) -> std::result::Result<f64, String> {
+    number::<f64>(field).map_err(|why| match why {
+        NoNumber::Syntax => format!("expected a rating, found {}", shown(field)),
+        NoNumber::TooLarge => format!("the rating {} is too large", shown(field)),
+    })
 }
 
 impl RatingLines {
@@ -93,6 +100,13 @@ impl RatingLines {
         Self::with(path.as_ref(), columns, false)
     }
 
+    /// JSON lines with the fields `user`, `item` and `rating`, from anywhere.
+    pub fn stream(lines: Lines) -> Result<Self> {
+        let columns = RatingColumns::default();
+        let source = Source::new(lines, LineFormat::Jsonl)?;
+        Self::of(source, &columns, true)
+    }
+
     fn with(path: &Path, columns: &RatingColumns, rated: bool) -> Result<Self> {
         let kind = match is_dash(path) {
             true => LineFormat::Ratings,
@@ -106,7 +120,10 @@ impl RatingLines {
             },
         };
         let lines = Lines::new(open(path)?, path);
-        let mut source = Source::new(lines, kind)?;
+        Self::of(Source::new(lines, kind)?, columns, rated)
+    }
+
+    fn of(mut source: Source, columns: &RatingColumns, rated: bool) -> Result<Self> {
         let (user, item) = (source.column(&columns.user)?, source.column(&columns.item)?);
         let rating = match rated {
             true => Some(source.column(&columns.rating)?),
@@ -125,24 +142,23 @@ impl RatingLines {
         self.source.advance()
     }
 
-    /// The user and the item of the line.
-    pub fn pair(&mut self) -> Result<(String, String)> {
-        let mut field = |column: &Column, what: &str| {
-            let found = text(&self.source.value(column)?, what);
-            found.map_err(|message| self.source.error(message))
-        };
-        Ok((field(&self.user, "a user")?, field(&self.item, "an item")?))
+    /// The user and the item of the line, made into something.
+    pub fn pair<T>(&mut self, make: impl FnOnce(&str, &str) -> T) -> Result<T> {
+        let [user, item] = self.source.values([&self.user, &self.item])?;
+        let made = text(&user, "a user")
+            .and_then(|user| text(&item, "an item").map(|item| make(user, item)));
+        made.map_err(|message| self.source.error(message))
     }
 
-    /// The rating of the line.
-    pub fn rating(&mut self) -> Result<f64> {
+    /// The user, the item and the rating of the line, made into something.
+    pub fn rating<T>(&mut self, make: impl FnOnce(&str, &str, f64) -> T) -> Result<T> {
         let column = self.rating.as_ref().expect("opened with ratings");
-        let field = self.source.value(column)?;
-        let found = number::<f64>(&field).map_err(|why| match why {
-            NoNumber::Syntax => format!("expected a rating, found {}", shown(&field)),
-            NoNumber::TooLarge => format!("the rating {} is too large", shown(&field)),
+        let [user, item, value] = self.source.values([&self.user, &self.item, column])?;
+        let made = text(&user, "a user").and_then(|user| {
+            let item = text(&item, "an item")?;
+            Ok(make(user, item, rating(&value)?))
         });
-        found.map_err(|message| self.source.error(message))
+        made.map_err(|message| self.source.error(message))
     }
 
     /// An error at the line.
@@ -158,9 +174,9 @@ impl Ratings {
         let mut lines = RatingLines::open(path, columns)?;
         let (mut users, mut items, mut entries) = (Ids::new(), Ids::new(), Vec::new());
         while lines.advance()? {
-            let (user, item) = lines.pair()?;
-            let rating = lines.rating()?;
-            entries.push((users.intern(&user), items.intern(&item), rating));
+            let entry = lines
+                .rating(|user, item, rating| (users.intern(user), items.intern(item), rating))?;
+            entries.push(entry);
         }
         if entries.is_empty() {
             return Err(Error::input("no ratings").in_file(path));

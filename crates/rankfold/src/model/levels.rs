@@ -30,6 +30,8 @@ pub struct CompletionCard {
     /// The range to which predictions are clipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<(f64, f64)>,
+    /// The root of the mean squared residual of training.
+    pub residual: f64,
     /// The noise of ratings, where it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
@@ -44,6 +46,18 @@ pub struct Levels {
     pub control: [Vec<f64>; 2],
     /// How many ratings were learned from.
     pub count: [Vec<u64>; 2],
+    /// What folding in new ratings goes by.
+    pub folds: [Fold; 2],
+}
+
+/// What a ridge regression for the row of one user or item goes by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fold {
+    /// E[x xᵀ], d×d row by row, for the rows x of the other side that ratings meet,
+    /// with a 1 for the bias at last where there is one.
+    pub usual: Vec<f64>,
+    /// The ridge of the row.
+    pub ridge: f64,
 }
 
 impl Levels {
@@ -58,12 +72,15 @@ impl Levels {
             out.push((format!("levels.{name}.control"), control));
             let count = Tensor::u64s(self.count[side].clone());
             out.push((format!("levels.{name}.count"), count));
+            let Fold { usual, ridge } = &self.folds[side];
+            out.push((format!("levels.{name}.usual"), Tensor::f64s(usual.clone())));
+            out.push((format!("levels.{name}.ridge"), Tensor::f64s(vec![*ridge])));
         }
         out
     }
 
     /// Reads what [`Levels::tensors`] gave, for so many users and items.
-    pub(crate) fn read(file: &TensorFile<'_>, shape: (usize, usize)) -> Result<Self> {
+    pub(crate) fn read(file: &TensorFile<'_>, shape: (usize, usize), rank: usize) -> Result<Self> {
         let sizes = [shape.0, shape.1];
         let both = |name: &str| -> Result<[Vec<f64>; 2]> {
             let side = |i: usize| file.f64s(&format!("levels.{}.{name}", SIDES[i]), sizes[i]);
@@ -76,11 +93,24 @@ impl Levels {
                 false => Err(file.error(format!("{} counts for {}", found.len(), sizes[i]))),
             }
         };
+        let biased = file.has("levels.left.bias");
+        let fold = |i: usize| -> Result<Fold> {
+            let (name, d) = (SIDES[i], rank + usize::from(biased));
+            let ridge = file.f64s(&format!("levels.{name}.ridge"), 1)?[0];
+            if !(ridge > 0.0) {
+                return Err(file.error(format!("a ridge of {ridge} is not possible")));
+            }
+            Ok(Fold {
+                usual: file.f64s(&format!("levels.{name}.usual"), d * d)?,
+                ridge,
+            })
+        };
         Ok(Levels {
-            bias: match file.has("levels.left.bias") {
+            bias: match biased {
                 true => Some(both("bias")?),
                 false => None,
             },
+            folds: [fold(0)?, fold(1)?],
             control: both("control")?,
             count: [count(0)?, count(1)?],
         })

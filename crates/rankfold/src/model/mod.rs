@@ -10,7 +10,7 @@ mod prior;
 mod projection;
 
 pub use confidence::{Confidence, Estimate};
-pub use levels::{CompletionCard, Levels, RatingPredictor};
+pub use levels::{CompletionCard, Fold, Levels, RatingPredictor};
 pub use preprocess::{Preprocess, Steps};
 pub use prior::Prior;
 pub use projection::{Embedding, Projection};
@@ -551,7 +551,7 @@ impl Model {
             (Some(_), Features::Named(_), Some(Objects { features, .. }))
                 if features.kind() == "named" =>
             {
-                Some(Levels::read(file, (left, right))?)
+                Some(Levels::read(file, (left, right), header.rank)?)
             }
             (Some(_), ..) => return Err(file.error("the names of users or items are missing")),
         };

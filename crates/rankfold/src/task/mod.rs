@@ -22,7 +22,8 @@ pub use calibrate::Calibration;
 pub use checkpoint::{Checkpoint, TaskOptions};
 pub use completion::{
     Clip, Completed, CompletedMatrix, Completion, CompletionEvent, CompletionLearner,
-    CompletionSolver, CompletionStart, RatingEvaluation, Recommendations, Trial, predict_ratings,
+    CompletionSolver, CompletionStart, RatingEvaluation, RatingLearner, Recommendations, Trial,
+    predict_ratings,
 };
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;

@@ -1,13 +1,19 @@
 //! What validation chooses: the penalty, the number of iterations, the rank.
 
 use super::fit::Fit;
-use super::learner::{CompletionLearner, Method};
+use super::learner::{CompletionLearner, CompletionSolver, Method};
 use crate::Result;
 use crate::batch::{Fitted, Observed, Part, View};
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 /// Iterations without a better model after which a run is given up.
 const PATIENCE: usize = 8;
+
+/// The same for passes of online solvers.
+const ONLINE_PATIENCE: usize = 2;
+
+/// The first step of online solvers that is tried, as a share of residuals.
+const FIRST_PACE: f64 = 0.03;
 
 /// Ranks without a better model after which no larger one is tried.
 const RANK_PATIENCE: usize = 2;
@@ -19,6 +25,8 @@ pub struct Trial {
     pub rank: usize,
     /// The penalty.
     pub regularization: f64,
+    /// The step of online solvers, as a share of residuals.
+    pub step_size: Option<f64>,
     /// The iteration with the best model.
     pub iterations: usize,
     /// Its error on validation entries.
@@ -40,6 +48,8 @@ pub(super) struct Judge<'a> {
     /// What is predicted.
     pub valid: View<'a>,
     pub scale: Option<(f64, f64)>,
+    /// Whether the step of online solvers is to be chosen.
+    pub choose_steps: bool,
     /// Whether to go on.
     pub go_on: &'a mut dyn FnMut(Seen<'_>) -> bool,
 }
@@ -74,6 +84,8 @@ impl Judge<'_> {
             method.learner,
             CompletionLearner::Als | CompletionLearner::Bayes
         );
+        let online = method.solver == CompletionSolver::Online;
+        let patience = if online { ONLINE_PATIENCE } else { PATIENCE };
         let (observed, part) = (self.observed, self.part);
         let Fit {
             fitted, iterations, ..
@@ -96,13 +108,14 @@ impl Judge<'_> {
                 let trial = Trial {
                     rank,
                     regularization: method.lambda,
+                    step_size: online.then_some(method.pace),
                     iterations: n,
                     rmse,
                 };
                 best = Some(Tried { trial, best: model });
             }
             best.as_ref()
-                .is_none_or(|b| n < b.trial.iterations + PATIENCE)
+                .is_none_or(|b| n < b.trial.iterations + patience)
         })?;
         if told {
             return Ok(None);
@@ -111,6 +124,7 @@ impl Judge<'_> {
             trial: Trial {
                 rank,
                 regularization: method.lambda,
+                step_size: online.then_some(method.pace),
                 iterations,
                 rmse: self.rmse(&fitted, method.threads),
             },
@@ -170,6 +184,36 @@ impl Judge<'_> {
         Ok(Some(best))
     }
 
+    /// The best step of an online solver, in steps of 3 while that helps.
+    fn choose_pace(
+        &mut self,
+        method: &Method,
+        rank: usize,
+        warm: Option<&Fitted>,
+    ) -> Result<Option<Tried>> {
+        let mut at = |pace: f64| self.try_once(&Method { pace, ..*method }, rank, warm);
+        let Some(mut best) = at(FIRST_PACE)? else {
+            return Ok(None);
+        };
+        for factor in [3.0, 1.0 / 3.0] {
+            let (mut pace, mut helped) = (FIRST_PACE, false);
+            for _ in 0..4 {
+                pace *= factor;
+                let Some(next) = at(pace)? else {
+                    return Ok(None);
+                };
+                if next.trial.rmse >= best.trial.rmse {
+                    break;
+                }
+                (best, helped) = (next, true);
+            }
+            if helped {
+                break;
+            }
+        }
+        Ok(Some(best))
+    }
+
     /// The best rank of a range, and the best penalty where none is given: larger
     /// ranks start from smaller ones, and are tried while they help.
     pub fn choose(
@@ -178,15 +222,25 @@ impl Judge<'_> {
         given: Option<f64>,
         ranks: (usize, usize),
     ) -> Result<Option<Tried>> {
-        let mut lambda = given.unwrap_or_else(|| first_penalty(method, self.observed, self.part));
+        let mut lambda = match (given, method.solver) {
+            (Some(lambda), _) => lambda,
+            (None, CompletionSolver::Online) => 0.0,
+            (None, _) => first_penalty(method, self.observed, self.part),
+        };
         let mut best: Option<Tried> = None;
         let mut warm: Option<Fitted> = None;
         for rank in ranks.0..=ranks.1 {
+            let online = method.solver == CompletionSolver::Online;
             let found = match given.is_some() || !method.learner.has_penalty() {
+                _ if online && self.choose_steps => {
+                    let lambda = given.unwrap_or(0.0);
+                    self.choose_pace(&Method { lambda, ..*method }, rank, warm.as_ref())?
+                }
                 true => {
                     let method = Method { lambda, ..*method };
                     self.try_once(&method, rank, warm.as_ref())?
                 }
+                false if online => self.try_once(method, rank, warm.as_ref())?,
                 false => self.choose_penalty(method, lambda, rank, warm.as_ref())?,
             };
             let Some(found) = found else {

@@ -1,6 +1,7 @@
 //! One fit of a factorisation with everything given.
 
 use super::learner::{CompletionLearner, CompletionSolver, CompletionStart, Method};
+use super::online::{factors_of, form_for, gain, rule_of, step_on, tall_factors};
 use crate::Result;
 use crate::batch::{
     Als, Armijo, Bayes, Completion, Ended, Fitted, Limits, Observed, OptSpace, Part, Penalty,
@@ -8,7 +9,8 @@ use crate::batch::{
 };
 use crate::linalg::qf;
 use crate::manifold::{Balanced, Biased, Embedded, Factors, FixedRank, Polar};
-use crate::random::normal_at;
+use crate::online::AnyLearner;
+use crate::random::{Random, normal_at};
 use faer::Mat;
 
 /// What a fit came to.
@@ -23,6 +25,12 @@ pub(super) struct Fit {
 /// Called after each iteration with its number and a way to look at the model;
 /// false ends the work.
 pub(super) type See<'a> = &'a mut dyn FnMut(usize, &dyn Fn() -> Fitted) -> bool;
+
+/// The purpose of the random order of entries.
+const ORDER: u64 = 0x0de5;
+
+/// Passes after which online steps are half as long.
+const HALF_PACE: f64 = 5.0;
 
 /// Residuals below this share of the entries are none.
 const EXACT: f64 = 1e-10;
@@ -81,6 +89,10 @@ impl Method {
             Some(warm) => warm.clone(),
             None => biases_only(entries, self.biases, self.threads),
         };
+        if self.solver == CompletionSolver::Online {
+            let more = rank - base.rank();
+            return self.online(entries, self.grown(entries, base, more), see);
+        }
         match self.learner {
             CompletionLearner::Grassmann | CompletionLearner::Svp | CompletionLearner::OptSpace => {
                 // These know nothing of biases: they get what biases leave.
@@ -127,6 +139,71 @@ impl Method {
             ended,
             noise,
         }
+    }
+
+    /// Passes over the entries in random order, a step for each. Steps shrink from
+    /// pass to pass.
+    fn online(&self, entries: View<'_>, start: Fitted, see: See<'_>) -> Result<Fit> {
+        let rule = rule_of(self.learner).expect("an online learner");
+        let size = self.pace / gain(self.learner, &start);
+        let form = form_for(Some(rule), tall_factors::<f64>(&start)?)?;
+        let mut learner = AnyLearner::new(rule, form, 0)?
+            .regularized(self.lambda)
+            .retracted(self.retraction);
+        let rows = entries.rows;
+        let mut order: Vec<(u32, u32)> = (0..rows.len())
+            .flat_map(|i| (0..rows.count(i)).map(move |at| (i as u32, at as u32)))
+            .collect();
+        let mut biases = start.biases.clone();
+        let model = |learner: &AnyLearner<f64>, biases: &Option<[Vec<f64>; 2]>| {
+            let factors = factors_of(learner);
+            let (left, right) = factors.unwrap_or((start.left.clone(), start.right.clone()));
+            Fitted {
+                left,
+                right,
+                biases: biases.clone(),
+                centre: start.centre,
+            }
+        };
+        let mut ended = Ended::Iterations;
+        let mut done = 0;
+        for pass in 0..self.iterations {
+            let mut random = Random::new(self.seed, ORDER + pass as u64);
+            for i in (1..order.len()).rev() {
+                order.swap(i, random.below(i + 1));
+            }
+            let size = size / (1.0 + pass as f64 / HALF_PACE);
+            // Each bias has seen all of its entries in every pass before.
+            let passes = (pass + 1) as f64;
+            for &(i, at) in &order {
+                let (index, value) = rows.line(i as usize);
+                let (j, y) = (index[at as usize], value[at as usize]);
+                let counts = [
+                    passes * rows.count(i as usize) as f64,
+                    passes * entries.columns.count(j as usize) as f64,
+                ];
+                let entry = (i, j, y);
+                step_on(
+                    &mut learner,
+                    biases.as_mut(),
+                    counts,
+                    entry,
+                    start.centre,
+                    size,
+                );
+            }
+            done = pass + 1;
+            if !see(done, &|| model(&learner, &biases)) {
+                ended = Ended::Told;
+                break;
+            }
+        }
+        Ok(Fit {
+            fitted: model(&learner, &biases),
+            iterations: done,
+            ended,
+            noise: None,
+        })
     }
 
     /// Grows a model to the rank, by the start that was asked for, then solves.

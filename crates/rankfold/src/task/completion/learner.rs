@@ -157,6 +157,8 @@ pub(super) struct Method {
     pub implicit: bool,
     pub iterations: usize,
     pub tolerance: f64,
+    /// Of online steps: the share of a residual that a usual step takes away.
+    pub pace: f64,
     pub seed: u64,
     pub threads: usize,
 }

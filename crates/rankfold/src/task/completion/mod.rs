@@ -7,17 +7,20 @@
 mod choose;
 mod evaluation;
 mod fit;
+mod fold_in;
 mod learner;
+mod online;
 mod recommend;
 
 pub use choose::Trial;
 pub use evaluation::{RatingEvaluation, predict_ratings};
 pub use learner::{CompletionLearner, CompletionSolver, CompletionStart};
+pub use online::RatingLearner;
 pub use recommend::Recommendations;
 
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::{Ratings, split_key};
-use crate::form::{Factored, Form, Tall};
+use crate::form::{Factored, Tall};
 use crate::linalg::Retraction;
 use crate::manifold::svd_of_product;
 use crate::model::{CompletionCard, HistoryPoint, Levels, Metrics, Model};
@@ -50,6 +53,7 @@ pub struct Completion {
     implicit: bool,
     iterations: Option<usize>,
     tolerance: Option<f64>,
+    step_size: Option<f64>,
     start: Option<CompletionStart>,
     retraction: Retraction,
     clip: Clip,
@@ -101,6 +105,8 @@ pub struct CompletedMatrix {
     pub trials: Vec<Trial>,
     /// The noise of the entries, where the learner finds it.
     pub noise: Option<f64>,
+    /// The step of the online rule of the geometry, where it has one.
+    pub step_size: Option<f64>,
 }
 
 impl Default for Completion {
@@ -122,6 +128,7 @@ impl Completion {
             implicit: true,
             iterations: None,
             tolerance: None,
+            step_size: None,
             start: None,
             retraction: Retraction::Uf,
             clip: Clip::Auto,
@@ -183,6 +190,13 @@ impl Completion {
     /// The relative decrease of the cost below which a solver stops.
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = Some(tolerance);
+        self
+    }
+
+    /// The step of online solvers, as the share of a residual that a step takes away
+    /// at a usual place; chosen on validation entries unless given.
+    pub fn step_size(mut self, share: f64) -> Self {
+        self.step_size = Some(share);
         self
     }
 
@@ -256,6 +270,11 @@ impl Completion {
                 "the share of validation entries must be between 0 and 1, found {fraction}"
             ));
         }
+        if let Some(share) = self.step_size
+            && !(share > 0.0 && share.is_finite())
+        {
+            return error(format!("the step size must be above 0, found {share}"));
+        }
         if self.iterations == Some(0) {
             return error("at least 1 iteration is needed".into());
         }
@@ -273,6 +292,7 @@ impl Completion {
         let (iterations, tolerance) = match (learner, solver) {
             (CompletionLearner::Bayes, _) => (20, 1e-5),
             (CompletionLearner::Als, _) => (30, 1e-5),
+            (_, CompletionSolver::Online) => (20, 0.0),
             (_, CompletionSolver::TrustRegion) => (100, 1e-7),
             _ => (300, 1e-6),
         };
@@ -287,6 +307,7 @@ impl Completion {
             implicit: self.implicit,
             iterations: self.iterations.unwrap_or(iterations),
             tolerance: self.tolerance.unwrap_or(tolerance),
+            pace: self.step_size.unwrap_or(PACE),
             seed: self.seed,
             threads: self.threads,
         }
@@ -322,7 +343,12 @@ impl Completion {
         let Some((method, fit)) = run.learn()? else {
             return Ok(None);
         };
+        let size = method.pace / online::gain(method.learner, &fit.fitted);
         Ok(Some(CompletedMatrix {
+            // Kept also by models that were not learned online, for what comes later.
+            step_size: online::rule_of(method.learner)
+                .map(|_| size)
+                .filter(|size| size.is_finite()),
             fitted: fit.fitted,
             learner: method.learner,
             solver: method.solver,
@@ -358,11 +384,17 @@ impl Completion {
         let count = |lines: crate::batch::Lines<'_>| {
             (0..lines.len()).map(|i| lines.count(i) as u64).collect()
         };
+        let (users_count, items_count): (Vec<u64>, Vec<u64>) =
+            (count(all.rows), count(all.columns));
+        let residual = matrix.fitted.rmse(all, self.threads);
+        let biased = matrix.fitted.biases.is_some();
         let levels = Levels {
             bias: matrix.fitted.biases.clone(),
             control: control.biases.expect("asked for biases"),
-            count: [count(all.rows), count(all.columns)],
+            folds: fold_in::folds(&form, [&users_count, &items_count], biased, residual),
+            count: [users_count, items_count],
         };
+        let form = online::form_for(online::rule_of(matrix.learner), form)?;
         let card = CompletionCard {
             solver: matrix.solver.name().into(),
             regularization: matrix.regularization,
@@ -370,11 +402,16 @@ impl Completion {
             mean: matrix.fitted.centre,
             control_mean: control.centre,
             scale: self.scale(&entries),
+            residual,
             noise: matrix.noise,
         };
         let mut model =
             Model::completion(matrix.learner.name(), form, (users, items), levels, card)?;
         model.card.seed = self.seed;
+        model.card.step_size = matrix.step_size.unwrap_or(0.0);
+        model.card.step_limit = matrix.step_size.map(|_| crate::online::Step::LIMIT);
+        let polar = matrix.learner == CompletionLearner::Polar;
+        model.card.retraction = polar.then_some(self.retraction);
         model.card.counters.steps = matrix.iterations as u64;
         model.card.counters.updates = matrix.iterations as u64;
         let metrics = match valid {
@@ -446,6 +483,9 @@ struct Run<'a, 'w> {
     trials: Vec<Trial>,
 }
 
+/// The step of models that were learned in batch, when they go on online.
+const PACE: f64 = 0.03;
+
 /// Noise below this share of the spread of entries: they are those of a matrix of
 /// low rank, more or less exactly.
 const NEARLY_EXACT: f64 = 0.1;
@@ -507,7 +547,11 @@ impl Run<'_, '_> {
     fn learn_by(&mut self, method: Method) -> Result<Option<(Method, Fit)>> {
         let options = self.options;
         let ranks = options.ranks;
-        let choose_penalty = method.learner.has_penalty() && options.regularization.is_none();
+        let online = method.solver == CompletionSolver::Online;
+        let choose_penalty = match online {
+            true => options.step_size.is_none(),
+            false => method.learner.has_penalty() && options.regularization.is_none(),
+        };
         let asked = self.valid.is_some() || options.valid_fraction.is_some();
         if !(choose_penalty || ranks.0 < ranks.1 || asked) {
             return self.last_fit(method, ranks.0, None);
@@ -519,6 +563,7 @@ impl Run<'_, '_> {
         };
         let method = Method {
             lambda: tried.trial.regularization,
+            pace: tried.trial.step_size.unwrap_or(method.pace),
             ..method
         };
         if self.valid.is_some() {
@@ -571,6 +616,7 @@ impl Run<'_, '_> {
             part,
             valid,
             scale: self.scale,
+            choose_steps: self.options.step_size.is_none(),
             go_on: &mut go_on,
         })
     }
@@ -604,7 +650,7 @@ impl Run<'_, '_> {
 
 /// W in the balanced gauge, with the rank that it has; and the rank of its factors
 /// where that is more.
-fn stored<R: Real>(fitted: &Fitted) -> Result<(Form<R>, Option<usize>)> {
+fn stored<R: Real>(fitted: &Fitted) -> Result<(Factored<R>, Option<usize>)> {
     if !fitted.is_finite() {
         return Err(Error::failure(
             "the fit ended with numbers that are not finite: more regularization may help",
@@ -620,10 +666,10 @@ fn stored<R: Real>(fitted: &Fitted) -> Result<(Form<R>, Option<usize>)> {
         // A matrix of rank one that is zero for all purposes.
         let tiny = |_: usize, _: usize| 1e-8;
         let form = Factored::new(Tall::from_fn(n, 1, tiny)?, Tall::from_fn(m, 1, tiny)?);
-        return Ok((Form::Factored(form), Some(rank)));
+        return Ok((form, Some(rank)));
     }
     let left = Tall::from_fn(n, kept, |i, j| p[(i, j)] * sigma[j].sqrt())?;
     let right = Tall::from_fn(m, kept, |i, j| q[(i, j)] * sigma[j].sqrt())?;
-    let form = Form::Factored(Factored::new(left, right));
+    let form = Factored::new(left, right);
     Ok((form, (kept < rank).then_some(rank)))
 }
