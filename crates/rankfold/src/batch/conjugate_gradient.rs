@@ -1,9 +1,10 @@
-//! Riemannian conjugate gradient [Polak and Ribière 1969], started again where a
-//! direction is not one of descent.
+//! Riemannian conjugate gradient [Polak and Ribière 1969], preconditioned, and started
+//! again where a direction is not one of descent.
 
 use super::descent::search;
 use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Watch};
 use crate::manifold::{Blocks, Manifold, combine, scaled};
+use faer::Mat;
 
 /// What a step must keep of the decrease that its slope promises. The first step
 /// tried is the minimum of the local model, which keeps about a half.
@@ -24,8 +25,14 @@ pub fn conjugate_gradient<O: Objective>(
         iterations: 0,
         ended: Ended::Converged,
     };
-    let mut direction = scaled(-1.0, local.gradient());
-    let mut square = space.inner(&out.point, local.gradient(), local.gradient());
+    // P ξ for the gradient ξ, and ⟨ξ, P ξ⟩.
+    let measured = |at: &[Mat<f64>], local: &O::Local<'_>| {
+        let steep = local.precondition(local.gradient());
+        let square = space.inner(at, local.gradient(), &steep);
+        (steep, square)
+    };
+    let (mut steep, mut square) = measured(&out.point, &local);
+    let mut direction = scaled(-1.0, &steep);
     let first_square = square;
     while out.iterations < limits.iterations {
         if !(square > limits.gradient.powi(2) * first_square && square.is_finite()) {
@@ -33,7 +40,7 @@ pub fn conjugate_gradient<O: Objective>(
         }
         let mut slope = space.inner(&out.point, local.gradient(), &direction);
         if !(slope < 0.0) {
-            direction = scaled(-1.0, local.gradient());
+            direction = scaled(-1.0, &steep);
             slope = -square;
         }
         let here = (&out.point[..], out.cost);
@@ -42,22 +49,22 @@ pub fn conjugate_gradient<O: Objective>(
             search(objective, here, direction, slope, first, SHARE)
         };
         let moved = step(&direction, slope).or_else(|| {
-            direction = scaled(-1.0, local.gradient());
+            direction = scaled(-1.0, &steep);
             step(&direction, -square)
         });
         let Some((point, _)) = moved else {
             return out;
         };
         let next = objective.local(&point);
+        let (next_steep, next_square) = measured(&point, &next);
         let carried = space.transport(&out.point, &point, local.gradient());
-        let next_square = space.inner(&point, next.gradient(), next.gradient());
-        let overlap = space.inner(&point, next.gradient(), &carried);
+        let overlap = space.inner(&point, &next_steep, &carried);
         let beta = ((next_square - overlap) / square).max(0.0);
         let old = space.transport(&out.point, &point, &direction);
-        direction = combine(-1.0, next.gradient(), beta, &old);
+        direction = combine(-1.0, &next_steep, beta, &old);
         let before = std::mem::replace(&mut out.cost, next.cost());
         out.point = point;
-        (local, square) = (next, next_square);
+        (local, steep, square) = (next, next_steep, next_square);
         out.iterations += 1;
         let progress = Progress {
             iteration: out.iterations,

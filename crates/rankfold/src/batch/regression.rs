@@ -145,6 +145,20 @@ impl<P: Problem, M: FixedRank> Local for LocalRegression<'_, P, M> {
         &self.gradient
     }
 
+    fn precondition(&self, vector: &[Mat<f64>]) -> Blocks {
+        let space = &self.regression.space;
+        let ((w, _), (xi, biases)) = (space.parts(&self.at), space.parts(vector));
+        let mut out = space.inner.precondition(w, xi);
+        // The metric of biases is about their Hessian; that of W is one over the
+        // share of places that are known.
+        let (n, m) = self.regression.problem.shape();
+        if !biases.is_empty() {
+            let places = faer::Scale(1.0 / (n * m) as f64);
+            out.extend(biases.iter().map(|b| places * b));
+        }
+        out
+    }
+
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
         let [(left, right), (all_left, all_right)] = self.directions(along);
         let regression = self.regression;

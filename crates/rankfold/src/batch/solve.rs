@@ -30,6 +30,12 @@ pub trait Local {
     /// The Riemannian gradient.
     fn gradient(&self) -> &Blocks;
 
+    /// A tangent vector scaled by about the inverse of the Hessian; symmetric and
+    /// positive.
+    fn precondition(&self, vector: &[Mat<f64>]) -> Blocks {
+        vector.to_vec()
+    }
+
     /// The second derivative along a tangent vector, up to terms that vanish with
     /// the residuals. Never negative.
     fn curvature(&self, along: &[Mat<f64>]) -> f64;

@@ -1,4 +1,4 @@
-//! Gauss–Newton steps by truncated conjugate gradients in a trust region
+//! Gauss–Newton steps by truncated conjugate gradients, preconditioned, in a trust region
 //! [Steihaug 1983; Absil, Baker and Gallivan 2007].
 
 use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Watch};
@@ -28,8 +28,9 @@ fn minimise<S: Manifold, L: Local>(
     let zero = scaled(0.0, local.gradient());
     let (mut step, mut bent) = (zero.clone(), zero);
     let mut residual = local.gradient().clone();
-    let mut direction = scaled(-1.0, &residual);
-    let mut square = inner(&residual, &residual);
+    let mut steep = local.precondition(&residual);
+    let mut direction = scaled(-1.0, &steep);
+    let mut square = inner(&residual, &steep);
     let wanted = accuracy * accuracy * square;
     for _ in 0..INNER {
         let turned = local.hessian(&direction);
@@ -50,11 +51,12 @@ fn minimise<S: Manifold, L: Local>(
         step = next;
         bent = combine(1.0, &bent, length, &turned);
         residual = combine(1.0, &residual, length, &turned);
-        let next_square = inner(&residual, &residual);
+        steep = local.precondition(&residual);
+        let next_square = inner(&residual, &steep);
         if next_square <= wanted {
             break;
         }
-        direction = combine(-1.0, &residual, next_square / square, &direction);
+        direction = combine(-1.0, &steep, next_square / square, &direction);
         square = next_square;
     }
     Inner {

@@ -166,6 +166,8 @@ pub struct LocalSubspace<'a> {
     weights: Rowwise,
     w: Mat<f64>,
     factors: Vec<f64>,
+    /// (WᵀW)⁻¹, where there is one.
+    inverse: Option<Mat<f64>>,
     cost: f64,
     gradient: Blocks,
 }
@@ -184,6 +186,14 @@ impl Local for LocalSubspace<'_> {
 
     fn gradient(&self) -> &Blocks {
         &self.gradient
+    }
+
+    /// ξ (WᵀW)⁻¹, which has no part in the subspace if ξ has none.
+    fn precondition(&self, vector: &[Mat<f64>]) -> Blocks {
+        match &self.inverse {
+            Some(inverse) => vec![&vector[0] * inverse],
+            None => vector.to_vec(),
+        }
     }
 
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
@@ -271,6 +281,7 @@ impl<'b> Objective for Subspace<'b> {
         }
         let cost = self.total(residuals, &u, &weights, &w);
         LocalSubspace {
+            inverse: symmetric::power(&crate::manifold::gram(&w), -1.0),
             problem: *self,
             gradient: vec![Grassmann::project(&basis, &slope)],
             cost,

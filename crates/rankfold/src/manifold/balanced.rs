@@ -64,6 +64,17 @@ impl FixedRank for Balanced {
         vec![er * gram(&at[0]), el * gram(&at[1])]
     }
 
+    /// ξ_G (GᵀG)⁻¹(HᵀH)⁻¹ and its mirror: the gradient becomes that of least squares
+    /// for one factor given the other.
+    fn precondition(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> Blocks {
+        let inverse = |m: &Mat<f64>| symmetric::power(&gram(m), -1.0);
+        let (Some(s), Some(r)) = (inverse(&at[0]), inverse(&at[1])) else {
+            return vector.to_vec();
+        };
+        let scaled = [&vector[0] * (&s * &r), &vector[1] * (&r * &s)];
+        self.transport(at, at, &scaled)
+    }
+
     fn ambient(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>) {
         (beside(&vector[0], &at[0]), beside(&at[1], &vector[1]))
     }

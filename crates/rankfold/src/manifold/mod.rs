@@ -52,6 +52,14 @@ pub trait FixedRank: Manifold {
     /// its gradient in all matrices, and L and R are the factors of this point.
     fn gradient(&self, at: &[Mat<f64>], er: &Mat<f64>, el: &Mat<f64>) -> Blocks;
 
+    /// A tangent vector scaled by about the inverse of the Hessian that a sum of
+    /// squares of entries of W has, and projected: symmetric and positive. As it is
+    /// where the metric does the scaling.
+    fn precondition(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> Blocks {
+        let _ = at;
+        vector.to_vec()
+    }
+
     /// The direction in which W moves along a tangent vector, as a product of
     /// two factors.
     fn ambient(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>);
@@ -189,6 +197,25 @@ pub(crate) mod tests {
             let (far, near) = (gap(100.0 * h), gap(10.0 * h));
             assert!(near < 0.03 * far + 1e-12 * size, "{far} {near}");
         }
+        // Preconditioning is symmetric and positive.
+        let tangent = |seed: usize| {
+            let other: Blocks = point
+                .iter()
+                .enumerate()
+                .map(|(i, b)| matrix(b.nrows(), b.ncols(), 10 * seed + i))
+                .collect();
+            manifold.transport(&point, &point, &other)
+        };
+        let (a, b) = (tangent(8), tangent(9));
+        let inner = |a: &[Mat<f64>], b: &[Mat<f64>]| manifold.inner(&point, a, b);
+        let (pa, pb) = (
+            manifold.precondition(&point, &a),
+            manifold.precondition(&point, &b),
+        );
+        let (left, right) = (inner(&pa, &b), inner(&a, &pb));
+        let size = (inner(&pa, &a) * inner(&pb, &b)).sqrt();
+        assert!((left - right).abs() < 1e-10 * size, "{left} {right} {size}");
+        assert!(inner(&pa, &a) > 0.0);
         // The gradient needs no projection.
         let again = manifold.transport(&point, &point, &xi);
         let gap = combine(1.0, &again, -1.0, &xi);

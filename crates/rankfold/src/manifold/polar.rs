@@ -96,6 +96,20 @@ impl FixedRank for Polar {
         ]
     }
 
+    /// Divided by B², as W moves by that much.
+    fn precondition(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> Blocks {
+        let Some(inverse) = symmetric::power(&at[1], -1.0) else {
+            return vector.to_vec();
+        };
+        let square = &inverse * &inverse;
+        let scaled = [
+            &vector[0] * &square,
+            &inverse * &vector[1] * &inverse,
+            &vector[2] * &square,
+        ];
+        self.transport(at, at, &scaled)
+    }
+
     fn ambient(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>) {
         // ξ_U B Vᵀ + U (V ξ_B + ξ_V B)ᵀ.
         let right = &at[2] * &vector[1] + &vector[2] * &at[1];
