@@ -96,16 +96,28 @@ impl FixedRank for Polar {
         ]
     }
 
-    /// Divided by B², as W moves by that much.
+    /// Divided by how much W moves, squared: by B² outside of the ranges of U and V;
+    /// inside of them, in the eigenvectors of B, each entry by that of both ends.
     fn precondition(&self, at: &[Mat<f64>], vector: &[Mat<f64>]) -> Blocks {
-        let Some(inverse) = symmetric::power(&at[1], -1.0) else {
+        let Some((values, q)) = symmetric::eigen(&at[1]).filter(|(v, _)| v[0] > 0.0) else {
             return vector.to_vec();
         };
-        let square = &inverse * &inverse;
+        let k = values.len();
+        let square = Mat::from_fn(k, k, |i, j| q[(i, j)] / values[j].powi(2)) * q.transpose();
+        let inside = |m: &Mat<f64>, scale: &dyn Fn(f64, f64) -> f64| {
+            let turned = q.transpose() * m * &q;
+            let scaled = Mat::from_fn(k, k, |i, j| turned[(i, j)] * scale(values[i], values[j]));
+            &q * scaled * q.transpose()
+        };
+        let side = |u: &Mat<f64>, x: &Mat<f64>| {
+            let range = u.transpose() * x;
+            let outside = x - u * &range;
+            u * inside(&range, &|a, b| 2.0 / (a * a + b * b)) + outside * &square
+        };
         let scaled = [
-            &vector[0] * &square,
-            &inverse * &vector[1] * &inverse,
-            &vector[2] * &square,
+            side(&at[0], &vector[0]),
+            inside(&vector[1], &|a, b| 1.0 / (a * b)),
+            side(&at[2], &vector[2]),
         ];
         self.transport(at, at, &scaled)
     }
