@@ -7,7 +7,7 @@ use super::{Pairs, PairsSolver};
 use crate::batch::{Armijo, Ended, Limits, Penalty, Regression, Solver, SparsePairs};
 use crate::data::ValuedPair;
 use crate::form::{Factored, Form, Tall};
-use crate::manifold::{Balanced, Blocks, Embedded, Factors, FixedRank, Polar};
+use crate::manifold::{Balanced, Blocks, Embedded, Factors, FixedRank, Polar, svd_of_product};
 use crate::model::{Metrics, Model};
 use crate::online::Rule;
 use crate::task::course::Course;
@@ -178,10 +178,20 @@ impl Solve {
     }
 }
 
-/// W as online learners store it.
+/// Singular values below this share of the largest are raised to it, so that a
+/// solver that came near to a smaller rank leaves a matrix of the rank asked for.
+const LEAST: f64 = 1e-6;
+
+/// W as online learners store it: P Σ^½ and Q Σ^½ of its SVD.
 fn stored<R: Real>((left, right): &Pair) -> Result<Form<R>> {
-    let tall = |m: &Mat<f64>| Tall::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]);
-    let mut form = Factored::new(tall(left)?, tall(right)?);
-    form.refresh();
-    Ok(Form::Factored(form))
+    let lost = || Error::failure("the solver left a matrix that is not finite, or zero");
+    let (p, sigma, q) = svd_of_product(left, right, left.ncols()).ok_or_else(lost)?;
+    let largest = sigma.first().copied().filter(|&s| s > 0.0);
+    let least = LEAST * largest.ok_or_else(lost)?;
+    let tall = |m: &Mat<f64>| {
+        Tall::from_fn(m.nrows(), m.ncols(), |i, j| {
+            m[(i, j)] * sigma[j].max(least).sqrt()
+        })
+    };
+    Ok(Form::Factored(Factored::new(tall(&p)?, tall(&q)?)))
 }
