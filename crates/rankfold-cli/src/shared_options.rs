@@ -9,6 +9,7 @@ use rankfold::online::Rule;
 use rankfold::task::{Checkpoint, TaskOptions};
 use rankfold::{Error, Result};
 
+use crate::curve::Curve;
 use crate::drive::Drive;
 use crate::output::Output;
 use crate::paths;
@@ -118,6 +119,26 @@ impl SharedOptions {
             .chain([self.valid.as_deref()])
             .collect();
         paths::check(&outputs, &inputs)
+    }
+
+    /// An error where checkpoints are asked of a run that has none.
+    pub fn no_checkpoints(&self) -> Result<()> {
+        let asked = [
+            ("--checkpoint", self.checkpoint.is_some()),
+            ("--resume", self.resume.is_some()),
+        ];
+        match asked.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::input(format!("{name} is for --solver online"))),
+        }
+    }
+
+    /// The file of the learning curve, where one is asked for.
+    pub fn open_curve(&self) -> Result<Option<Curve>> {
+        self.curve
+            .as_ref()
+            .map(|path| Curve::open(path, 0))
+            .transpose()
     }
 
     /// What is done to rows first.

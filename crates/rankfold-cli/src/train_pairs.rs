@@ -7,9 +7,11 @@ use clap::{Args, ValueEnum};
 use rankfold::data::{Labelled, RowLookup, ValuedPair, read_values};
 use rankfold::linalg::Retraction;
 use rankfold::online::Rule;
-use rankfold::task::{PairsSession, TrainingData};
+use rankfold::task::{CurvePoint, PairsSession, PairsSolver, TrainingData};
 use rankfold::{Pairs, Real, Result};
+use serde_json::json;
 
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::rows::{Fields, placed, read_rows};
 use crate::shared_options::{Precision, SharedOptions};
@@ -32,6 +34,8 @@ use crate::shared_options::{Precision, SharedOptions};
       pairs of rows; keeps the best model by its error on a tenth of the pairs
   rankfold train pairs rows.svm --pairs values.csv -o m.safetensors --learner polar \\
       --regularization 0.01
+  rankfold train pairs rows.svm --pairs values.csv -o m.safetensors --solver cg --precision f64
+      all pairs at once, for data of moderate size: fewer passes, the last digits
   rankfold train pairs rows.svm --pairs values.csv -o m.safetensors --checkpoint run.ckpt \\
       --resume run.ckpt
       goes on where it was stopped; the first time it starts from the beginning")]
@@ -60,7 +64,7 @@ pub struct TrainPairs {
     #[arg(long, value_enum, default_value_t = PairsLearner::Balanced)]
     learner: PairsLearner,
 
-    /// How it learns
+    /// How it learns: online, or in batch, which takes no checkpoints
     #[arg(long, value_enum, default_value_t = SolverName::Online)]
     solver: SolverName,
 
@@ -68,7 +72,7 @@ pub struct TrainPairs {
     #[arg(long, default_value_t = 10)]
     rank: usize,
 
-    /// Pairs to learn from, one after the other [default: 10 passes]
+    /// Pairs to learn from, one after the other [default: 10 passes]; iterations in batch [default: 200]
     #[arg(long, conflicts_with = "epochs")]
     steps: Option<u64>,
 
@@ -132,6 +136,23 @@ impl From<PairsLearner> for Rule {
 enum SolverName {
     /// One pair after the other
     Online,
+    /// All pairs at once: steps along the gradient, found by halving
+    Descent,
+    /// All pairs at once: conjugate gradients
+    Cg,
+    /// All pairs at once: Gauss–Newton steps in a trust region
+    TrustRegion,
+}
+
+impl From<SolverName> for PairsSolver {
+    fn from(name: SolverName) -> Self {
+        match name {
+            SolverName::Online => PairsSolver::Online,
+            SolverName::Descent => PairsSolver::Descent,
+            SolverName::Cg => PairsSolver::Cg,
+            SolverName::TrustRegion => PairsSolver::TrustRegion,
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -155,6 +176,7 @@ impl TrainPairs {
 
     fn options(&self) -> Pairs {
         let mut options = Pairs::new(self.learner.into())
+            .solver(self.solver.into())
             .rank(self.rank)
             .regularization(self.regularization)
             .retraction(match self.retraction {
@@ -187,6 +209,9 @@ impl TrainPairs {
     }
 
     fn check(&self) -> Result<()> {
+        if !matches!(self.solver, SolverName::Online) {
+            self.shared.no_checkpoints()?;
+        }
         self.shared.check(
             &self.output,
             &[Some(&self.data), Some(&self.pairs), self.objects.as_deref()],
@@ -198,7 +223,6 @@ impl TrainPairs {
         self.check()?;
         let options = self.options();
         options.check()?;
-        let SolverName::Online = self.solver;
         let PairsInit::Gaussian = self.init;
         let rows = read_rows::<R>(&self.fields.of(&self.data), None, None)?;
         let objects = self.objects.as_ref();
@@ -212,6 +236,17 @@ impl TrainPairs {
             rows: &rows,
             objects: objects.as_ref(),
         };
+        if !matches!(self.solver, SolverName::Online) {
+            let fit = Fit {
+                options: &options,
+                data: &self.data,
+                objects: self.objects.as_ref(),
+                model: &self.output,
+                shared: &self.shared,
+                start,
+            };
+            return fit.run(data, &pairs, valid.as_deref(), output);
+        }
         let resumed = self.shared.resumed(output)?;
         let mut earlier = 0.0;
         let session = match resumed {
@@ -241,6 +276,81 @@ impl TrainPairs {
             .shared
             .drive(output, &self.output, options.rule(), None, times);
         drive.run(session)
+    }
+}
+
+/// A run in batch.
+struct Fit<'a> {
+    options: &'a Pairs,
+    data: &'a Path,
+    objects: Option<&'a PathBuf>,
+    model: &'a Path,
+    shared: &'a SharedOptions,
+    start: Instant,
+}
+
+impl Fit<'_> {
+    fn run<R: Real>(
+        &self,
+        data: TrainingData<'_, R>,
+        pairs: &[ValuedPair],
+        valid: Option<&[ValuedPair]>,
+        output: &Output,
+    ) -> Result<()> {
+        let interrupt = Interrupt::watch();
+        let mut curve = self.shared.open_curve()?;
+        let mut failed = None;
+        let seconds = || self.start.elapsed().as_secs_f64();
+        let mut see = |point: &CurvePoint| {
+            let pushed = curve.as_mut().map(|curve| curve.push(point, seconds()));
+            failed = pushed.and_then(Result::err);
+            failed.is_none() && !interrupt.requested()
+        };
+        let fitted = self.options.fit_batch(data, pairs, valid, &mut see);
+        let fitted = fitted.map_err(|e| placed(e, self.data, self.objects))?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if fitted.stopped == "interrupted" {
+            output.note("interrupted: no model was written, a run in batch has no checkpoints");
+            std::process::exit(130);
+        }
+        fitted.model.save(self.model)?;
+        let (learner, rank, seconds) = (
+            self.options.rule().name(),
+            fitted.model.rank(),
+            self.start.elapsed().as_secs_f64(),
+        );
+        let report = json!({
+            "format": 1,
+            "task": "pairs",
+            "learner": learner,
+            "rank": rank,
+            "steps": fitted.iterations,
+            "updates": fitted.iterations,
+            "refused": 0,
+            "step_size": fitted.model.card.step_size,
+            "seed": self.shared.seed,
+            "stopped": fitted.stopped,
+            "seconds": seconds,
+            "model": self.model.display().to_string(),
+            "metrics": fitted.metrics,
+        });
+        let mut text = format!(
+            "{learner} of rank {rank}: {} iterations, {}, {seconds:.1} s",
+            fitted.iterations, fitted.stopped
+        );
+        for (name, value) in &fitted.metrics {
+            text += &format!("\nvalidation {name}: {value:.4}");
+        }
+        text += &format!("\n{}", self.model.display());
+        match self.model == Path::new("-") {
+            true => {
+                output.result_beside_data(&report, &text);
+                Ok(())
+            }
+            false => output.result(&report, &text),
+        }
     }
 }
 

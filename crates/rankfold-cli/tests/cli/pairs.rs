@@ -517,3 +517,65 @@ fn no_steps_and_huge_values_leave_a_sound_model() {
         }
     }
 }
+
+#[test]
+fn batch_solvers_find_the_matrix() {
+    let place = place();
+    for (learner, solver, most) in [
+        ("balanced", "cg", 1e-5),
+        ("balanced", "descent", 0.2),
+        ("polar", "cg", 1e-5),
+        ("polar", "trust-region", 1e-5),
+        ("loreta", "trust-region", 1e-5),
+        ("gradient", "cg", 1e-3),
+    ] {
+        let more = [
+            "--learner",
+            learner,
+            "--solver",
+            solver,
+            "--precision",
+            "f64",
+            "--valid",
+            "test.tsv",
+            "--curve",
+            "curve.jsonl",
+            "--json",
+        ];
+        let found = train(&place, &more).json();
+        let want = json!({
+            "format": 1, "task": "pairs", "learner": learner, "rank": 2, "steps": found["steps"],
+            "updates": found["steps"], "refused": 0, "step_size": found["step_size"], "seed": 3,
+            "stopped": found["stopped"], "model": "m", "metrics": found["metrics"],
+        });
+        assert_eq!(found, want);
+        let rmse = found["metrics"]["rmse"].as_f64().unwrap();
+        assert!(rmse < most, "{learner} {solver}: {found}");
+        let stopped = found["stopped"].as_str().unwrap();
+        assert!(["converged", "steps"].contains(&stopped));
+        let points = place.read("curve.jsonl").lines().count() as u64;
+        assert_eq!(Some(points), found["steps"].as_u64());
+        // The same bytes again.
+        let bytes = std::fs::read(place.path("m")).unwrap();
+        train(&place, &more);
+        assert_eq!(std::fs::read(place.path("m")).unwrap(), bytes);
+        let eval = place.run(&[&EVAL[..], &["--json"]].concat()).json();
+        assert!((eval["metrics"]["rmse"].as_f64().unwrap() - rmse).abs() < 1e-9);
+        // It goes on online.
+        let line = "{\"left\":{\"age\":1},\"right\":{\"loud\":1},\"value\":0.5}\n";
+        let said = place.run_with(&["update", "m", "-o", "n", "--json"], line);
+        assert_eq!(said.json()["steps"], 1);
+    }
+    let refused = [
+        (["--checkpoint", "c"], "--checkpoint is for --solver online"),
+        (["--resume", "c"], "--resume is for --solver online"),
+        (["--decay", "9"], "a decay is for the solver `online`"),
+        (
+            ["--epochs", "9"],
+            "a solver in batch counts iterations: give steps, not epochs",
+        ),
+    ];
+    for (more, message) in refused {
+        train(&place, &[&more[..], &["--solver", "cg"]].concat()).refused(message);
+    }
+}

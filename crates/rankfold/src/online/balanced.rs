@@ -5,7 +5,8 @@
 //! R = HᵀH. What it does to W does not depend on how W is factored, so it needs no
 //! form of its own: on W = Ã K B̃ᵀ it reads Ã −= β z (S_A K v)ᵀ and
 //! B̃ −= β x (S_B Kᵀ u)ᵀ, where u = Ãᵀz and v = B̃ᵀx, and K stays. For the same reason
-//! a refresh takes the place of the paper's balancing step ([`balance`]), which
+//! a refresh takes the place of the paper's balancing step
+//! ([`balance`](crate::manifold::balance)), which
 //! changes G and H but not W.
 //!
 //! With a regulariser λ/2 ‖W‖² the step also shrinks W inside its range:
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::form::{Factored, Health, Tall};
 use crate::kernel::{dot, padded};
-use crate::linalg::{Square, symmetric};
+use crate::linalg::Square;
 use crate::{Loss, Real, Result};
 use faer::Mat;
 
@@ -426,18 +427,4 @@ pub(super) fn not_beyond(size: f64, pace: f64, limit: f64) -> f64 {
         true => reach / (size * pace),
         false => 1.0,
     }
-}
-
-/// One balancing step: (GE, HE⁻¹) with E = exp(α(HᵀH − GᵀG)) and α = 1/(2λ_max) of
-/// GᵀG + HᵀH. G Hᵀ stays as it is, and GᵀG and HᵀH come nearer to each other.
-/// `None` where a number is not finite, or both are zero.
-///
-/// No learner needs it: a refresh goes where this leads to.
-pub fn balance(g: &Mat<f64>, h: &Mat<f64>) -> Option<(Mat<f64>, Mat<f64>)> {
-    let (s, r) = (g.transpose() * g, h.transpose() * h);
-    let (values, _) = symmetric::eigen(&(&s + &r))?;
-    let alpha = 0.5 / values.last().filter(|&&largest| largest > 0.0)?;
-    let exponent = faer::Scale(alpha) * (r - s);
-    let inverse = symmetric::exp(&(faer::Scale(-1.0) * &exponent))?;
-    Some((g * symmetric::exp(&exponent)?, h * inverse))
 }

@@ -23,7 +23,7 @@ mod rule;
 mod terms;
 
 pub use aroma::{AromaDiagonal, AromaFactored, AromaOptions, UpdateOn};
-pub use balanced::{Balanced, balance};
+pub use balanced::Balanced;
 pub use gradient::{Gradient, GradientPsd};
 pub use group_perceptron::GroupPerceptron;
 pub use lego::Lego;

@@ -28,7 +28,7 @@ pub use completion::{
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use online::Online;
-pub use pairs::{Pairs, PairsEvaluation, PairsSession};
+pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};
 pub use ranking::{
     LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
     Subgradient, Violation, WARP_TRIALS, draws, multilabel_hinge, warp,

@@ -1,11 +1,14 @@
 //! The data of a run, ready for it.
 
 use super::Pairs;
+use super::evaluation::errors;
 use crate::data::ValuedPair;
+use crate::model::Metrics;
 use crate::online::RankOne;
 use crate::random::splitmix64;
 use crate::task::inputs::{Fingerprint, Things, TrainingData, about, hold_out};
 use crate::{Error, Real, Result};
+use faer::Mat;
 
 /// Keys of the order of pairs in a pass.
 const SHUFFLE: u64 = 6;
@@ -97,6 +100,25 @@ impl<'a, R: Real> Inputs<'a, R> {
             left: self.rows.rows.row(pair.left as usize),
             right: self.right().rows.row(pair.right as usize),
         }
+    }
+
+    /// The errors of W = L Rᵀ on the pairs that judge.
+    pub fn errors(&self, left: &Mat<f64>, right: &Mat<f64>) -> Metrics {
+        let projected = |rows: &crate::Rows<R>, m: &Mat<f64>, i: u32| -> Vec<f64> {
+            let row = rows.row(i as usize);
+            let column = |j| {
+                row.iter()
+                    .map(|(f, v)| v.to_f64() * m[(f as usize, j)])
+                    .sum()
+            };
+            (0..m.ncols()).map(column).collect()
+        };
+        let score = |pair: &ValuedPair| {
+            let one = projected(&self.rows.rows, left, pair.left);
+            let two = projected(&self.right().rows, right, pair.right);
+            one.iter().zip(two).map(|(a, b)| a * b).sum::<f64>()
+        };
+        errors(self.validation.iter().map(|pair| (score(pair), pair.value)))
     }
 
     /// The mean of the values that are learned from.

@@ -3,11 +3,13 @@
 //! A pair of a row and an object, or of two rows, is the example left ⊗ right at the
 //! seam as it is, with squared loss.
 
+mod batch;
 mod evaluation;
 mod inputs;
 mod online;
 mod session;
 
+pub use batch::PairsBatch;
 pub use evaluation::PairsEvaluation;
 pub use session::PairsSession;
 
@@ -20,6 +22,20 @@ use crate::model::{Model, Steps};
 use crate::online::{Rule, Step};
 use crate::{Error, Real, Result};
 use serde::{Deserialize, Serialize};
+
+/// How values of pairs are learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PairsSolver {
+    /// One pair after the other.
+    Online,
+    /// All at once, by steps along the gradient ([`Pairs::fit_batch`]).
+    Descent,
+    /// The same by conjugate directions.
+    Cg,
+    /// The same by Gauss–Newton steps inside a trust region.
+    TrustRegion,
+}
 
 /// Learns values of pairs: options with their defaults, then [`Pairs::fit`] for a
 /// whole data set, or [`Pairs::session`] to drive the training.
@@ -50,6 +66,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct Pairs {
     learner: Rule,
+    solver: PairsSolver,
     rank: usize,
     steps: Option<u64>,
     epochs: Option<u64>,
@@ -97,6 +114,7 @@ impl Pairs {
     pub fn new(learner: Rule) -> Self {
         Pairs {
             learner,
+            solver: PairsSolver::Online,
             rank: 10,
             steps: None,
             epochs: None,
@@ -116,6 +134,12 @@ impl Pairs {
     /// The rule that learns.
     pub fn rule(&self) -> Rule {
         self.learner
+    }
+
+    /// How it learns. Default: online.
+    pub fn solver(mut self, solver: PairsSolver) -> Self {
+        self.solver = solver;
+        self
     }
 
     /// Rank of W, at most the number of features of either side. Default 10.
@@ -238,6 +262,16 @@ impl Pairs {
         if self.retraction != Retraction::Uf && self.learner != Rule::Polar {
             return refuse(format!("`{name}` has no retraction to choose: `polar` has"));
         }
+        if self.solver != PairsSolver::Online {
+            if self.decay.is_some() {
+                return refuse("a decay is for the solver `online`".into());
+            }
+            if self.epochs.is_some() {
+                return refuse(
+                    "a solver in batch counts iterations: give steps, not epochs".into(),
+                );
+            }
+        }
         if !(0.0..1.0).contains(&self.valid_fraction) {
             return refuse(format!(
                 "the validation fraction must be at least 0 and below 1, found {}",
@@ -261,12 +295,17 @@ impl Pairs {
         }
     }
 
-    /// Learns from pairs of rows, or of rows and objects, until the steps are done.
+    /// Learns from pairs of rows, or of rows and objects, until the steps are done or
+    /// the solver has converged.
     pub fn fit<'a, R: Real>(
         &self,
         data: impl Into<TrainingData<'a, R>>,
         pairs: &[ValuedPair],
     ) -> Result<Model> {
+        if self.solver != PairsSolver::Online {
+            let fitted = self.fit_batch(data, pairs, None, &mut |_| true)?;
+            return Ok(fitted.model);
+        }
         let mut session = self.session(data, pairs)?;
         while !matches!(session.advance(u64::MAX)?, Event::Finished(_)) {}
         session.into_model()

@@ -19,6 +19,7 @@ use crate::task::inputs::{TrainingData, about};
 use crate::task::session::{CurvePoint, Event};
 use crate::task::stepper::decayed;
 use crate::{Error, Loss, Real, Result, memory};
+use faer::Mat;
 use std::path::Path;
 
 /// Candidates of the step size: first by decades, then around the best one.
@@ -78,7 +79,7 @@ pub struct PairsSession<'a, R: Real> {
 }
 
 /// The smaller the error, the better.
-fn merit(metrics: &Metrics) -> f64 {
+pub(super) fn merit(metrics: &Metrics) -> f64 {
     -metrics.get("rmse").copied().unwrap_or(f64::NAN)
 }
 
@@ -159,6 +160,39 @@ impl<'a, R: Real> PairsSession<'a, R> {
             order: Vec::new(),
             epoch: None,
         })
+    }
+
+    pub(super) fn inputs(&self) -> &Inputs<'a, R> {
+        &self.inputs
+    }
+
+    /// The factors of W as it is now.
+    pub(super) fn start_factors(&self) -> (Mat<f64>, Mat<f64>) {
+        let form = self.stepper.learner.form();
+        let gauge = form.gauge().expect("a start of full rank");
+        let (left, right) = form.factors().expect("a form with factors");
+        let mapped = |tall: &Tall<R>, map| {
+            let mut out = Mat::zeros(tall.rows(), tall.rank());
+            let mut i = 0;
+            tall.for_each_mapped(map, |row| {
+                row.iter().enumerate().for_each(|(j, &v)| out[(i, j)] = v);
+                i += 1;
+            });
+            out
+        };
+        (mapped(left, &gauge.left), mapped(right, &gauge.right))
+    }
+
+    /// The model of another form that these pairs led to.
+    pub(super) fn into_model_of(
+        self,
+        form: Form<R>,
+        counters: Counters,
+        history: Vec<CurvePoint>,
+    ) -> Model {
+        let mut card = self.card(counters);
+        card.history = history;
+        self.into_parts(card, form)
     }
 
     /// Tries candidates of the step size on four fifths of the pairs and takes the one
@@ -303,7 +337,6 @@ impl<'a, R: Real> PairsSession<'a, R> {
     fn card(&self, counters: Counters) -> Card {
         let polar = self.options.learner == Rule::Polar;
         Card {
-            completion: None,
             format: FORMAT,
             task: "pairs".into(),
             learner: self.options.learner.name().into(),
@@ -319,6 +352,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
             regularization: Some(self.options.regularization).filter(|&lambda| lambda > 0.0),
             retraction: Some(self.options.retraction).filter(|_| polar),
             target_mean: Some(self.inputs.mean()),
+            completion: None,
             init: "gaussian".into(),
             counters,
             history: self.course.history.clone(),
@@ -364,11 +398,14 @@ impl<'a, R: Real> PairsSession<'a, R> {
         let card = self.card(counters);
         let form = match best {
             Some(best) => best.model,
-            None => self.stepper.learner.into_form(),
+            None => self.stepper.learner.form().to_form(),
         };
+        Ok(self.into_parts(card, form))
+    }
+
+    fn into_parts(self, card: Card, form: Form<R>) -> Model {
         let Inputs { rows, objects, .. } = self.inputs;
-        Ok(Model {
-            levels: None,
+        Model {
             card,
             form: Precise::new(form),
             features: rows.features.clone(),
@@ -378,7 +415,8 @@ impl<'a, R: Real> PairsSession<'a, R> {
                 preprocess: objects.preprocess,
             }),
             prior: None,
-        })
+            levels: None,
+        }
     }
 }
 
