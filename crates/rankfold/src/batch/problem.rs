@@ -32,7 +32,7 @@ pub trait Problem: Sync {
     /// The second derivative along a direction of W that is given by two factors.
     fn curvature(&self, direction: (&Mat<f64>, &Mat<f64>)) -> f64;
 
-    /// The same as `cost`, with the products H[D] R and H[D]ᵀ L for the direction
+    /// The same as `cost`, with the products (HD) R and (HD)ᵀ L for the direction
     /// D, where H is the second derivative.
     fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope;
 }
