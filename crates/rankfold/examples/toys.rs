@@ -3,9 +3,12 @@
 //! variance 0.01. Writes a table for each, and a picture.
 //!
 //! `cargo run --release --example toys -- docs/results/toys.svg`
+//!
+//! A second argument is the number of partitions of (b), by default 10. Without a
+//! picture to write it does a tenth of the work, which takes seconds.
 
 use faer::Mat;
-use rankfold::batch::{Armijo, Examples, Limits, Objective, Penalty, Regression, Solver};
+use rankfold::batch::{Armijo, Limits, Objective, Penalty, Regression, Solver, SparsePairs};
 use rankfold::data::{Features, Labelled, Labels, RowIds, ValuedPair};
 use rankfold::manifold::{Balanced, Factors, FixedRank, Polar};
 use rankfold::online::Rule;
@@ -83,9 +86,14 @@ struct Line {
 }
 
 /// (a) Online: test error over steps, 40,000 pairs to learn from and 10,000 to judge.
-fn online() -> Result<Vec<Line>> {
-    let toy = Toy::new(50_000, 1);
-    let (train, test) = toy.pairs.split_at(40_000);
+fn online(whole: bool) -> Result<Vec<Line>> {
+    let (train, test) = if whole {
+        (40_000, 10_000)
+    } else {
+        (5_000, 1_000)
+    };
+    let toy = Toy::new(train + test, 1);
+    let (train, test) = toy.pairs.split_at(train);
     let mut lines = Vec::new();
     for (name, rule) in [
         ("balanced", Rule::Balanced),
@@ -114,15 +122,17 @@ fn online() -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// (b) Batch: mean test error against the rank, over ten partitions of 3,000 pairs.
-fn ranks() -> Result<Vec<Line>> {
+/// (b) Batch: mean test error against the rank, over partitions of 3,000 pairs into
+/// nine tenths and one.
+fn ranks(whole: bool, parts: usize) -> Result<Vec<Line>> {
+    let ranks = if whole { 1..=10 } else { 4..=6 };
     let toy = Toy::new(3_000, 11);
     let mut lines = Vec::new();
     for (name, rule) in [("balanced", Rule::Balanced), ("polar", Rule::Polar)] {
         let mut points = Vec::new();
-        for rank in 1..=10 {
+        for rank in ranks.clone() {
             let mut sum = 0.0;
-            for part in 0..10 {
+            for part in 0..parts {
                 let (test, train): (Vec<ValuedPair>, Vec<ValuedPair>) = toy
                     .pairs
                     .iter()
@@ -130,14 +140,14 @@ fn ranks() -> Result<Vec<Line>> {
                 let options = Pairs::new(rule)
                     .solver(rankfold::task::PairsSolver::Cg)
                     .rank(rank)
-                    .steps(80)
+                    .steps(if whole { 300 } else { 60 })
                     .step_size(1e-4)
                     .seed(part as u64);
                 let fitted = options.fit_batch(toy.data(), &train, None, &mut |_| true)?;
                 let found = fitted
                     .model
                     .evaluate_pairs(&toy.left, Some(&toy.right), &test)?;
-                sum += found.model["rmse"] / 10.0;
+                sum += found.model["rmse"] / parts as f64;
             }
             points.push((rank as f64, sum));
         }
@@ -149,20 +159,10 @@ fn ranks() -> Result<Vec<Line>> {
 /// (c) Batch from uneven factors, ‖G₀‖ = 5‖H₀‖: cost over iterations of Armijo descent.
 fn uneven() -> Vec<Line> {
     let toy = Toy::new(3_000, 21);
-    let row = |rows: &Rows<f64>, i: usize| {
-        let mut out = Mat::zeros(rows.columns(), 1);
-        let entries = rows.row(i).iter();
-        entries.for_each(|(j, v)| out[(j as usize, 0)] = v);
-        out
-    };
-    let problem = Examples {
-        shape: (LEFT, RIGHT),
-        data: toy
-            .pairs
-            .iter()
-            .enumerate()
-            .map(|(t, pair)| (row(&toy.left.rows, t), row(&toy.right.rows, t), pair.value))
-            .collect(),
+    let problem = SparsePairs {
+        left: &toy.left.rows,
+        right: &toy.right.rows,
+        pairs: &toy.pairs,
     };
     let (g, h) = (normal(LEFT, RANK, 31), normal(RIGHT, RANK, 32));
     let ratio = 5.0 * h.norm_l2() / g.norm_l2();
@@ -170,11 +170,11 @@ fn uneven() -> Vec<Line> {
     let h = faer::Scale(ratio.sqrt().recip()) * h;
     fn run<M: FixedRank>(
         name: &'static str,
-        problem: &Examples,
+        problem: SparsePairs<'_, f64>,
         manifold: M,
         (g, h): (&Mat<f64>, &Mat<f64>),
     ) -> Line {
-        let regression = Regression::new(problem.clone(), manifold, Penalty::Matrix(0.0));
+        let regression = Regression::new(problem, manifold, Penalty::Matrix(0.0));
         let start = regression.space.inner.point(g, h).expect("full rank");
         let armijo = Armijo {
             share: 0.5,
@@ -197,9 +197,9 @@ fn uneven() -> Vec<Line> {
         retraction: rankfold::linalg::Retraction::Uf,
     };
     vec![
-        run("balanced", &problem, Balanced, (&g, &h)),
-        run("gradient (MMMF)", &problem, Factors, (&g, &h)),
-        run("polar", &problem, polar, (&g, &h)),
+        run("balanced", problem, Balanced, (&g, &h)),
+        run("gradient (MMMF)", problem, Factors, (&g, &h)),
+        run("polar", problem, polar, (&g, &h)),
     ]
 }
 
@@ -288,15 +288,18 @@ fn plot(out: &mut String, (dx, title, across): (f64, &str, &str), lines: &[Line]
 }
 
 fn main() -> Result<()> {
-    let a = online()?;
+    let picture = std::env::args().nth(1);
+    let a = online(picture.is_some())?;
     table(
         "(a) online, test RMSE over steps (noise 0.1)",
         &a,
         |steps| [1e3, 5e3, 1e4, 2e4, 4e4].contains(&steps),
     );
-    let b = ranks()?;
+    let parts = std::env::args().nth(2).and_then(|parts| parts.parse().ok());
+    let parts = parts.unwrap_or(if picture.is_some() { 10 } else { 1 });
+    let b = ranks(picture.is_some(), parts)?;
     table(
-        "(b) batch, mean test RMSE over ten partitions, by rank",
+        "(b) batch, mean test RMSE over partitions, by rank",
         &b,
         |_| true,
     );
@@ -306,7 +309,7 @@ fn main() -> Result<()> {
         &c,
         |i| [0.0, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0].contains(&i),
     );
-    if let Some(path) = std::env::args().nth(1) {
+    if let Some(path) = picture {
         let mut svg = String::from(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 930 320\" font-family=\"sans-serif\" font-size=\"11\">\n<style>.t{font-size:13px;font-weight:bold}.g{stroke:#ddd}.l{fill:none;stroke-width:1.6}</style>\n<rect width=\"930\" height=\"320\" fill=\"white\"/>\n",
         );
