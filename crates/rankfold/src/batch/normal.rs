@@ -79,10 +79,28 @@ vectorised! {
     fn gather<; W>(normal: &mut Normal, line: (&[u32], &[f64]), other: &[f64], size: usize, centre: f64, offset: Option<usize>) {
         let w = if W == 0 { normal.width } else { W };
         let (index, value) = line;
-        let (a, b) = (&mut normal.a[..], &mut normal.b[..w]);
-        let row = |j: u32| &other[j as usize * w..][..w];
         let target = |y: f64, x: &[f64]| y - centre - offset.map_or(0.0, |at| x[at]);
-        // Four entries at a time, so that A is read and written a quarter as often.
+        if w < 4 {
+            for (&j, &y) in index.iter().zip(value) {
+                let x = &other[j as usize * w..][..w];
+                let t = target(y, x);
+                for i in 0..size {
+                    normal.b[i] += t * x[i];
+                    for j in i..w {
+                        normal.a[i * w + j] += x[i] * x[j];
+                    }
+                }
+            }
+            return;
+        }
+        // By registers of four, and four entries at a time, so that A is read and
+        // written a quarter as often.
+        let blocks = w / 4;
+        let (a, _) = normal.a.as_chunks_mut::<4>();
+        let (b, _) = normal.b.as_chunks_mut::<4>();
+        let (rows, _) = other.as_chunks::<4>();
+        let row = |j: u32| &rows[j as usize * blocks..][..blocks];
+        let entry = |x: &[[f64; 4]], i: usize| x[i / 4][i % 4];
         let (fours, rest) = index.as_chunks::<4>();
         let (values, rest_values) = value.as_chunks::<4>();
         for (at, (js, ys)) in fours.iter().zip(values).enumerate() {
@@ -92,33 +110,43 @@ vectorised! {
                 }
             }
             let x = js.map(row);
-            let t: [f64; 4] = std::array::from_fn(|r| target(ys[r], x[r]));
-            for j in 0..w {
-                b[j] += (t[0] * x[0][j] + t[1] * x[1][j]) + (t[2] * x[2][j] + t[3] * x[3][j]);
-            }
+            let t: [f64; 4] = std::array::from_fn(|r| target(ys[r], x[r].as_flattened()));
+            add_four(&mut b[..blocks], t, x, 0, blocks);
             for i in 0..size {
-                let c = [x[0][i], x[1][i], x[2][i], x[3][i]];
-                let from = i & !3;
-                let a = &mut a[i * w + from..(i + 1) * w];
-                let y = x.map(|x| &x[from..]);
-                for j in 0..w - from {
-                    a[j] += (c[0] * y[0][j] + c[1] * y[1][j]) + (c[2] * y[2][j] + c[3] * y[3][j]);
-                }
+                let c = [entry(x[0], i), entry(x[1], i), entry(x[2], i), entry(x[3], i)];
+                add_four(&mut a[i * blocks..][..blocks], c, x, i / 4, blocks);
             }
         }
         for (&j, &y) in rest.iter().zip(rest_values) {
             let x = row(j);
-            let t = target(y, x);
-            for j in 0..w {
-                b[j] += t * x[j];
-            }
-            for i in 0..size {
-                let from = i & !3;
-                let c = x[i];
-                for (a, y) in a[i * w + from..(i + 1) * w].iter_mut().zip(&x[from..]) {
-                    *a += c * y;
+            let t = target(y, x.as_flattened());
+            for (b, x) in b.iter_mut().zip(x) {
+                for l in 0..4 {
+                    b[l] += t * x[l];
                 }
             }
+            for i in 0..size {
+                let c = entry(x, i);
+                let a = &mut a[i * blocks..][..blocks];
+                for block in i / 4..blocks {
+                    for l in 0..4 {
+                        a[block][l] += c * x[block][l];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds four rows with a factor each, from a block on.
+#[inline(always)]
+fn add_four(to: &mut [[f64; 4]], c: [f64; 4], x: [&[[f64; 4]]; 4], from: usize, blocks: usize) {
+    let to = &mut to[..blocks];
+    let x = x.map(|x| &x[..blocks]);
+    for block in from..blocks {
+        let y = x.map(|x| x[block]);
+        for l in 0..4 {
+            to[block][l] += (c[0] * y[0][l] + c[1] * y[1][l]) + (c[2] * y[2][l] + c[3] * y[3][l]);
         }
     }
 }
