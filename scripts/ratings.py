@@ -133,12 +133,9 @@ def cell(runs):
     return short(mean(found)) + ("" if len(found) == SEEDS else f" ({len(found)})")
 
 
-def control(lab, data, seeds, runs):
+def control(runs):
     """Biases alone do not depend on method or rank: any run of a seed has them."""
-    found = {}
-    for (seed, run) in runs:
-        if run:
-            found[seed] = run["control"]
+    found = {seed: run["control"] for seed, run in runs if run}
     return [{"rmse": value} for value in found.values()]
 
 
@@ -146,9 +143,11 @@ def ratings_table(lab, data, ranks, methods, seeds):
     runs = {(m, r): [lab.run(data, m, r, s) for s in range(seeds_of(m, data, seeds))]
             for m in methods for r in ranks}
     every = [(s, run) for found in runs.values() for s, run in enumerate(found)]
-    bias = cell(control(lab, data, seeds, every))
+    bias = cell(control(every))
     rows = [["biases alone", *([bias] * len(ranks))]]
     for method in methods:
+        if not any(run for r in ranks for run in runs[method, r]):
+            continue
         rows.append([f"`{method}`", *(cell(runs[method, r]) for r in ranks)])
         if data == "1m" and method in PAPER:
             rows.append(["– in the paper", *(f"{PAPER[method][RANKS.index(r)]:.2f}"[1:]
@@ -165,9 +164,10 @@ def user_table(lab, methods, seeds):
     rows = [["biases alone"]]
     for data, _ in BY_USER:
         every = [(s, run) for m in methods for s, run in enumerate(runs[m, data])]
-        rows[0].append(cell(control(lab, data, seeds, every)))
+        rows[0].append(cell(control(every)))
     for method in methods:
-        rows.append([f"`{method}`", *(cell(runs[method, d]) for d, _ in BY_USER)])
+        if any(run for d, _ in BY_USER for run in runs[method, d]):
+            rows.append([f"`{method}`", *(cell(runs[method, d]) for d, _ in BY_USER)])
     head = ["test RMSE", *(f"{TITLES[d]}, rank {r}" for d, r in BY_USER)]
     return "## A fifth of each user for test\n\n" + table(head, rows)
 
