@@ -146,10 +146,11 @@ def ratings_table(lab, data, ranks, methods, seeds):
     bias = cell(control(every))
     rows = [["biases alone", *([bias] * len(ranks))]]
     for method in methods:
-        if not any(run for r in ranks for run in runs[method, r]):
+        paper = data == "1m" and method in PAPER
+        if not paper and not any(run for r in ranks for run in runs[method, r]):
             continue
         rows.append([f"`{method}`", *(cell(runs[method, r]) for r in ranks)])
-        if data == "1m" and method in PAPER:
+        if paper:
             rows.append(["– in the paper", *(f"{PAPER[method][RANKS.index(r)]:.2f}"[1:]
                                              if r in RANKS else "" for r in ranks)])
     if data == "1m":
@@ -174,7 +175,8 @@ def user_table(lab, methods, seeds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/rankfold")
+    parser.add_argument("--binary", type=lambda path: Path(path).resolve(),
+                        default=ROOT / "target/release/rankfold")
     parser.add_argument("--data", type=Path,
                         default=Path(os.environ.get("RANKFOLD_DATA", ROOT / "../shared/data")))
     parser.add_argument("--dataset", nargs="+", choices=["1m", "100k", "user"],

@@ -93,7 +93,8 @@ def table(head, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/rankfold")
+    parser.add_argument("--binary", type=lambda path: Path(path).resolve(),
+                        default=ROOT / "target/release/rankfold")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS))
     parser.add_argument("--keep", type=Path)
