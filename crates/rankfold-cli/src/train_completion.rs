@@ -83,7 +83,7 @@ pub struct TrainCompletion {
     #[arg(long)]
     no_implicit: bool,
 
-    /// Iterations at most, or passes of `--solver online` [default: 20 for `bayes` and online, 30 for `als`, 100 for trust-region, else 300]
+    /// Iterations at most, or passes of `--solver online` [default: 25 for `bayes`, 20 online, 30 for `als`, 100 for trust-region, else 300]
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
 
@@ -97,7 +97,8 @@ pub struct TrainCompletion {
     #[arg(long, value_name = "S")]
     step_size: Option<f64>,
 
-    /// Where it starts: with the leading singular vectors, from rank one up, or random
+    /// Where it starts: with the leading singular vectors, from rank one up (for exact matrices: steps
+    /// are then scaled for the ill-conditioned, too), or random
     #[arg(long, value_enum)]
     start: Option<StartName>,
 

@@ -54,6 +54,9 @@ const PATTERN_RIDGE: f64 = 1.0;
 /// of the last sweep ended.
 const PATTERN_STEPS: usize = 3;
 
+/// Before so many sweeps a still noise is a plateau rather than the end.
+const LEAST_SWEEPS: usize = 15;
+
 /// The sweep from which on the pattern counts: before it rows mean little.
 const PATTERN_FROM: usize = 3;
 
@@ -560,7 +563,7 @@ impl Bayes<'_> {
                 return (model(&left, &right), sweep, Ended::Told);
             }
             let change = ((before / tau).sqrt() - 1.0).abs();
-            if sweep > PATTERN_FROM && change < tolerance {
+            if sweep >= LEAST_SWEEPS && change < tolerance {
                 return (model(&left, &right), sweep, Ended::Converged);
             }
         }

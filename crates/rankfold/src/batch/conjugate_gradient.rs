@@ -1,5 +1,5 @@
-//! Riemannian conjugate gradient [Polak and Ribière 1969], preconditioned, and started
-//! again where a direction is not one of descent.
+//! Riemannian conjugate gradient [Polak and Ribière 1969], preconditioned where that
+//! is wanted, and started again where a direction is not one of descent.
 
 use super::descent::search;
 use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Watch};
@@ -10,10 +10,11 @@ use faer::Mat;
 /// tried is the minimum of the local model, which keeps about a half.
 const SHARE: f64 = 1e-4;
 
-/// Lowers a cost along conjugate directions.
+/// Lowers a cost along conjugate directions, preconditioned or not.
 pub fn conjugate_gradient<O: Objective>(
     objective: &O,
     start: Blocks,
+    precondition: bool,
     limits: Limits,
     watch: Watch<'_>,
 ) -> Solved {
@@ -27,7 +28,10 @@ pub fn conjugate_gradient<O: Objective>(
     };
     // P ξ for the gradient ξ, and ⟨ξ, P ξ⟩.
     let measured = |at: &[Mat<f64>], local: &O::Local<'_>| {
-        let steep = local.precondition(local.gradient());
+        let steep = match precondition {
+            true => local.precondition(local.gradient()),
+            false => local.gradient().clone(),
+        };
         let square = space.inner(at, local.gradient(), &steep);
         (steep, square)
     };

@@ -200,7 +200,10 @@ mod tests {
         assert!(error(l * r.transpose()) < 1e-8, "{steps}");
         let objective = OptSpace { problem };
         let start = vec![qf(&left).unwrap(), qf(&right).unwrap()];
-        let solved = Solver::ConjugateGradient.solve(&objective, start, limits, &mut |_, _| true);
+        let solved = Solver::ConjugateGradient {
+            precondition: false,
+        }
+        .solve(&objective, start, limits, &mut |_, _| true);
         let (u, v) = (&solved.point[0], &solved.point[1]);
         let w = u * objective.core(u, v) * v.transpose();
         assert!(error(w) < 1e-8, "{}", solved.iterations);

@@ -342,7 +342,8 @@ mod tests {
     #[test]
     fn every_solver_recovers_a_planted_matrix_on_every_geometry() {
         let descent = Solver::Descent(Armijo::default());
-        for solver in [descent, Solver::ConjugateGradient, Solver::TrustRegion] {
+        let cg = |precondition| Solver::ConjugateGradient { precondition };
+        for solver in [descent, cg(false), cg(true), Solver::TrustRegion] {
             recovers(Balanced, solver);
             recovers(Embedded, solver);
             recovers(Factors, solver);

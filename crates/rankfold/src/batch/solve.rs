@@ -119,8 +119,14 @@ impl Limits {
 pub enum Solver {
     /// Steps along the gradient, found by halving.
     Descent(super::Armijo),
-    /// Conjugate directions.
-    ConjugateGradient,
+    /// Conjugate directions. With `precondition`, directions are scaled by about the
+    /// inverse of the Hessian: that is what ill-conditioned matrices need, and it
+    /// gives up what stopping early does for noisy ones, which learn their leading
+    /// directions first otherwise.
+    ConjugateGradient {
+        /// Whether directions are scaled.
+        precondition: bool,
+    },
     /// Gauss–Newton steps inside a region where the model is trusted.
     TrustRegion,
 }
@@ -136,7 +142,9 @@ impl Solver {
     ) -> Solved {
         match self {
             Solver::Descent(armijo) => super::descend(objective, start, armijo, limits, watch),
-            Solver::ConjugateGradient => super::conjugate_gradient(objective, start, limits, watch),
+            Solver::ConjugateGradient { precondition } => {
+                super::conjugate_gradient(objective, start, precondition, limits, watch)
+            }
             Solver::TrustRegion => super::trust_region(objective, start, limits, watch),
         }
     }

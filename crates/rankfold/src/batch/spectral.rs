@@ -7,8 +7,9 @@ use crate::manifold::{beside, thin_qr};
 use crate::random::normal_at;
 use faer::Mat;
 
-/// Power iterations: directions are wanted, not digits.
-const ITERATIONS: usize = 8;
+/// Power iterations for one pair, which a rank is grown by, and for several at once:
+/// directions are wanted, not digits.
+const ITERATIONS: [usize; 2] = [8, 3];
 
 /// Weights that keep lines with very many entries from deciding alone.
 pub(super) type Trim<'a> = Option<&'a [Vec<f64>; 2]>;
@@ -46,7 +47,7 @@ pub(super) fn leading(
     };
     let start = Mat::from_fn(m, count, |i, j| normal_at(seed, 17, i as u64, j as u64));
     let mut q = thin_qr(&start)?.0;
-    for _ in 0..ITERATIONS {
+    for _ in 0..ITERATIONS[usize::from(count > 1)] {
         let p = thin_qr(&forward(&q))?.0;
         q = thin_qr(&backward(&p))?.0;
     }

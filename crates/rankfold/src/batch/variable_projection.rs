@@ -362,7 +362,8 @@ mod tests {
             ..Limits::default()
         };
         let descent = Solver::Descent(Armijo::default());
-        for solver in [descent, Solver::ConjugateGradient, Solver::TrustRegion] {
+        let cg = |precondition| Solver::ConjugateGradient { precondition };
+        for solver in [descent, cg(false), cg(true), Solver::TrustRegion] {
             let start = vec![qf(&start).unwrap()];
             let solved = solver.solve(&problem, start, limits, &mut |_, _| true);
             let w = &solved.point[0] * problem.weights(&solved.point[0]).transpose();

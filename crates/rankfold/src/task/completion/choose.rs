@@ -15,6 +15,12 @@ const ONLINE_PATIENCE: usize = 2;
 /// The first step of online solvers that is tried, as a share of residuals.
 const FIRST_PACE: f64 = 0.03;
 
+/// The share by which another penalty must lower the error to be worth it.
+const WORTH: f64 = 1e-4;
+
+/// An error that is none, as a share of the spread of entries.
+const EXACT: f64 = 1e-8;
+
 /// Ranks without a better model after which no larger one is tried.
 const RANK_PATIENCE: usize = 2;
 
@@ -171,7 +177,7 @@ impl Judge<'_> {
                 let Some(next) = at(lambda)? else {
                     return Ok(None);
                 };
-                if next.trial.rmse >= best.trial.rmse {
+                if next.trial.rmse >= best.trial.rmse * (1.0 - WORTH) {
                     break;
                 }
                 (best, helped) = (next, true);
@@ -227,6 +233,8 @@ impl Judge<'_> {
             (None, CompletionSolver::Online) => 0.0,
             (None, _) => first_penalty(method, self.observed, self.part),
         };
+        let entries = self.observed.part(self.part);
+        let exact = EXACT * entries.mean_square(entries.mean()).sqrt();
         let mut best: Option<Tried> = None;
         let mut warm: Option<Fitted> = None;
         for rank in ranks.0..=ranks.1 {
@@ -250,16 +258,30 @@ impl Judge<'_> {
             warm = Some(found.best.clone());
             let better = best
                 .as_ref()
-                .is_none_or(|b| found.trial.rmse < b.trial.rmse);
+                .is_none_or(|b| found.trial.rmse < b.trial.rmse * (1.0 - WORTH));
             if better {
                 best = Some(found);
+            }
+            if best.as_ref().is_some_and(|b| b.trial.rmse <= exact) {
+                break;
             }
             let ahead = best.as_ref().map_or(0, |b| rank - b.trial.rank);
             if ahead >= RANK_PATIENCE {
                 break;
             }
         }
-        Ok(best)
+        match best {
+            // How long a fit from the beginning should go on is not known yet.
+            Some(tried) if tried.trial.rank > ranks.0 => {
+                let method = Method {
+                    lambda: tried.trial.regularization,
+                    pace: tried.trial.step_size.unwrap_or(method.pace),
+                    ..*method
+                };
+                self.try_once(&method, tried.trial.rank, None)
+            }
+            best => Ok(best),
+        }
     }
 }
 

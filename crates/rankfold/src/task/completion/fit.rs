@@ -36,7 +36,7 @@ const HALF_PACE: f64 = 5.0;
 const EXACT: f64 = 1e-10;
 
 /// Sweeps for biases alone.
-const BIAS_SWEEPS: usize = 10;
+const BIAS_SWEEPS: usize = 5;
 
 /// Iterations at each rank on the way up.
 fn stage(method: &Method) -> usize {
@@ -394,7 +394,9 @@ impl Method {
         match self.solver {
             CompletionSolver::Descent => Solver::Descent(Armijo::default()),
             CompletionSolver::TrustRegion => Solver::TrustRegion,
-            _ => Solver::ConjugateGradient,
+            _ => Solver::ConjugateGradient {
+                precondition: self.start == CompletionStart::Continuation,
+            },
         }
     }
 

@@ -290,7 +290,7 @@ impl Completion {
     fn method(&self, learner: CompletionLearner) -> Method {
         let solver = self.solver.unwrap_or(learner.usual_solver());
         let (iterations, tolerance) = match (learner, solver) {
-            (CompletionLearner::Bayes, _) => (20, 1e-5),
+            (CompletionLearner::Bayes, _) => (25, 1e-5),
             (CompletionLearner::Als, _) => (30, 1e-5),
             (_, CompletionSolver::Online) => (20, 0.0),
             (_, CompletionSolver::TrustRegion) => (100, 1e-7),

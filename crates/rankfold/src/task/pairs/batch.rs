@@ -87,7 +87,9 @@ impl Pairs {
                 return Err(Error::input("the solver `online` does not learn in batch"));
             }
             PairsSolver::Descent => Solver::Descent(Armijo::default()),
-            PairsSolver::Cg => Solver::ConjugateGradient,
+            PairsSolver::Cg => Solver::ConjugateGradient {
+                precondition: false,
+            },
             PairsSolver::TrustRegion => Solver::TrustRegion,
         };
         // Its start is that of online learning, and so is the step size of later
