@@ -1,7 +1,7 @@
-//! Low-rank matrix models, learned online, one example at a time.
+//! Low-rank matrix models, learned online, one example at a time, or in batch.
 //!
 //! A model is a matrix W of rank k that scores pairs of sparse rows,
-//! leftᵀ W right. Where to look:
+//! leftᵀ W right, or whose entries are ratings of items by users. Where to look:
 //!
 //! - [`data`] reads rows, labels and triplets, and turns text into rows; a model
 //!   that keeps its vocabulary reads texts itself ([`Model::read`]);
@@ -12,12 +12,18 @@
 //!   the same shape, with a [`task::RankingSession`];
 //! - [`Pairs`] learns the values of pairs, such as how much a person likes a film,
 //!   with features on both sides; a [`task::PairsSession`];
+//! - [`Completion`] learns ratings of items by users, or fills the holes of a
+//!   matrix ([`Completion::complete`]); [`data::Ratings`] reads them,
+//!   [`task::Recommendations`] lists items, and a [`task::RatingLearner`] takes
+//!   new ratings one after the other;
 //! - [`Model`] stands alone in one file, scores rows and finds neighbours, and
 //!   goes on learning as a [`task::Online`];
 //! - [`task::Evaluate`] measures a model, with plain cosine beside it;
 //! - [`online`] has the learners and the seam that examples come through,
 //!   [`form`] how W is stored, [`check`] what a form claims about itself, and the
-//!   laws for a loss, a learner or a source of triplets of your own.
+//!   laws for a loss, a learner or a source of triplets of your own;
+//! - [`batch`] has solvers that learn from all data at once, on the geometries of
+//!   [`manifold`].
 //!
 //! ```no_run
 //! use rankfold::{Similarity, data};

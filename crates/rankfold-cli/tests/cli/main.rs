@@ -1,6 +1,7 @@
 //! The command line, as users and scripts meet it.
 
 mod after;
+mod completion;
 mod confidence;
 mod demo;
 mod learners;

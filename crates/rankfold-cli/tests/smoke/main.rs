@@ -1,6 +1,7 @@
 //! Real data, in full; run in release mode.
 
 mod newsgroups;
+mod ratings;
 #[path = "../support/mod.rs"]
 mod support;
 

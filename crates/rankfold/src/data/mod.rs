@@ -39,7 +39,7 @@ pub use npy::read_npy;
 pub use npz::read_npz;
 pub use open::{Lines, open};
 pub use output::{BROKEN_PIPE, Output, write_atomically};
-pub use ratings::{RatingColumns, RatingLines, Ratings};
+pub use ratings::{LARGEST_RATING, RatingColumns, RatingLines, Ratings};
 pub use relations::{NamedRows, NamedTriplet, Pairs, PairsOrTriplets, Relations, Triplets};
 pub use split::{Condition, SplitSummary, TestPart, split, split_key};
 pub use stream::{Names, StreamRow, TripletStream};

@@ -50,6 +50,10 @@ impl std::str::FromStr for RatingColumns {
     }
 }
 
+/// The largest rating, by size: squares of it, and sums of those, are finite in
+/// double precision, and itself in single.
+pub const LARGEST_RATING: f64 = 1e30;
+
 /// What a file of ratings holds.
 #[derive(Debug, Clone)]
 pub struct Ratings {
@@ -81,10 +85,12 @@ fn text<'a>(field: &'a [u8], what: &str) -> std::result::Result<&'a str, String>
 }
 
 fn rating(field: &[u8]) -> std::result::Result<f64, String> {
-    number::<f64>(field).map_err(|why| match why {
-        NoNumber::Syntax => format!("expected a rating, found {}", shown(field)),
-        NoNumber::TooLarge => format!("the rating {} is too large", shown(field)),
-    })
+    let too_large = || format!("the rating {} is too large", shown(field));
+    match number::<f64>(field) {
+        Ok(rating) if rating.abs() <= LARGEST_RATING => Ok(rating),
+        Ok(_) | Err(NoNumber::TooLarge) => Err(too_large()),
+        Err(NoNumber::Syntax) => Err(format!("expected a rating, found {}", shown(field))),
+    }
 }
 
 impl RatingLines {
@@ -168,7 +174,7 @@ impl RatingLines {
 }
 
 impl Ratings {
-    /// Reads a file as [`RatingLines`] does, or `.mtx` with numbers as names.
+    /// Reads a file as [`RatingLines`] does.
     pub fn read(path: impl AsRef<Path>, columns: &RatingColumns) -> Result<Self> {
         let path = path.as_ref();
         let mut lines = RatingLines::open(path, columns)?;
@@ -187,6 +193,19 @@ impl Ratings {
     /// From ratings `(user, item, rating)` by number; of repeated ones the last
     /// counts.
     pub fn new(users: Ids, items: Ids, entries: Vec<(u32, u32, f64)>) -> Result<Self> {
+        let inside = |&&(user, item, rating): &&(u32, u32, f64)| {
+            (user as usize) < users.len()
+                && (item as usize) < items.len()
+                && rating.abs() <= LARGEST_RATING
+        };
+        if let Some((user, item, rating)) = entries.iter().find(|entry| !inside(entry)) {
+            return Err(Error::input(format!(
+                "a rating of {rating} by user {user} for item {item} is not possible: there are {} \
+                 users and {} items",
+                users.len(),
+                items.len()
+            )));
+        }
         let (entries, repeated) = Observed::new((users.len(), items.len()), entries)?;
         Ok(Ratings {
             users,
@@ -246,6 +265,25 @@ mod tests {
     }
 
     #[test]
+    fn ratings_by_number_are_checked() {
+        let ids = |name: &str| {
+            let mut ids = Ids::new();
+            ids.intern(name);
+            ids
+        };
+        for entry in [
+            (1, 0, 3.0),
+            (0, 1, 3.0),
+            (0, 0, f64::NAN),
+            (0, 0, f64::INFINITY),
+            (0, 0, 1e31),
+        ] {
+            assert!(Ratings::new(ids("u"), ids("i"), vec![entry]).is_err());
+        }
+        assert!(Ratings::new(ids("u"), ids("i"), vec![(0, 0, -1e30)]).is_ok());
+    }
+
+    #[test]
     fn bad_lines_say_where_and_what() {
         let message = |name: &str, text: &str| read(name, text).unwrap_err().to_string();
         assert_eq!(
@@ -259,6 +297,10 @@ mod tests {
         assert_eq!(
             message("a.csv", "user,item,rating\nu,i,1e999\n"),
             "a.csv:2: the rating `1e999` is too large"
+        );
+        assert_eq!(
+            message("a.csv", "user,item,rating\nu,i,-2e30\n"),
+            "a.csv:2: the rating `-2e30` is too large"
         );
         assert_eq!(
             message("a.csv", "user,item\nu,i\n"),

@@ -1,7 +1,7 @@
 //! Model files: what is saved comes back exactly, and files written once load
 //! forever.
 
-use rankfold::data::{Features, read_labelled};
+use rankfold::data::{Features, RatingColumns, Ratings, read_labelled, read_values};
 use rankfold::model::Precise;
 use rankfold::online::Rule;
 use rankfold::sample::Triplet;
@@ -22,6 +22,13 @@ fn map_of(model: &Model, data: &str) -> f64 {
         progress: &|_| true,
     };
     evaluate.file(model, kept(data)).unwrap().unwrap().model["map"]
+}
+
+fn form_of(model: &Model) -> &'static str {
+    match &model.form {
+        Precise::F32(form) => form.view().name(),
+        Precise::F64(form) => form.view().name(),
+    }
 }
 
 #[test]
@@ -70,6 +77,45 @@ fn distributions_of_format_1_load() {
     let model = Model::load(kept("aroma-diagonal-f64.safetensors")).unwrap();
     assert!(model.has_confidence() && model.card.variance_scale.is_none());
     assert!(map_of(&model, "kept.csv") > 0.9);
+}
+
+#[test]
+fn models_of_ratings_of_format_1_load() {
+    let ratings = Ratings::read(kept("kept-ratings.csv"), &RatingColumns::default()).unwrap();
+    let model = Model::load(kept("completion-als-f32.safetensors")).unwrap();
+    let (levels, card) = (
+        model.levels.as_ref().unwrap(),
+        model.card.completion.as_ref().unwrap(),
+    );
+    assert!(levels.bias.is_some() && card.regularization == Some(0.3));
+    assert_eq!((model.rank(), card.scale), (2, Some((1.5, 5.0))));
+    let found = model.evaluate_ratings(&ratings).unwrap();
+    assert!((found.model["rmse"] - 0.16484).abs() < 1e-5);
+    assert!((found.control["rmse"] - 0.58102).abs() < 1e-5);
+    let mut learner = model.into_rating_learner::<f32>().unwrap();
+    assert_eq!(learner.rule(), "fold-in");
+    learner.learn("new", "i3", 4.0).unwrap();
+    assert_eq!(learner.shape(), (13, 9));
+
+    let model = Model::load(kept("completion-polar-f64.safetensors")).unwrap();
+    assert_eq!((model.precision(), form_of(&model)), ("f64", "polar"));
+    assert!(model.levels.as_ref().unwrap().bias.is_none());
+    let found = model.evaluate_ratings(&ratings).unwrap();
+    assert!((found.model["rmse"] - 0.40366).abs() < 1e-5);
+    let mut learner = model.into_rating_learner::<f64>().unwrap();
+    assert_eq!(learner.rule(), "polar");
+    learner.learn("u1", "new", 4.0).unwrap();
+    assert_eq!(learner.shape(), (12, 10));
+}
+
+#[test]
+fn models_of_pairs_of_format_1_load() {
+    let model = Model::load(kept("pairs-polar-f32.safetensors")).unwrap();
+    assert_eq!((model.rank(), form_of(&model)), (2, "polar"));
+    let data = read_labelled::<f32>(kept("kept.csv")).unwrap();
+    let pairs = read_values(kept("kept-pairs.tsv"), &data.lookup(), &data.lookup()).unwrap();
+    let found = model.evaluate_pairs(&data, None, &pairs).unwrap();
+    assert!((found.model["rmse"] - 0.38238).abs() < 1e-5);
 }
 
 #[test]
@@ -153,7 +199,14 @@ fn resumed_runs_give_the_same_bytes() {
 /// model, and never panics.
 #[test]
 fn damaged_bytes_never_panic() {
-    for name in ["factored-f64", "aroma-diagonal-f64", "aroma-factored-f32"] {
+    for name in [
+        "factored-f64",
+        "aroma-diagonal-f64",
+        "aroma-factored-f32",
+        "completion-als-f32",
+        "completion-polar-f64",
+        "pairs-polar-f32",
+    ] {
         damage(&std::fs::read(kept(&format!("{name}.safetensors"))).unwrap());
     }
 }

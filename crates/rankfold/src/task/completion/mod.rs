@@ -247,14 +247,18 @@ impl Completion {
             ));
         }
         if let Some(lambda) = self.regularization {
-            let most = match self.learner {
-                CompletionLearner::Grassmann => 1.0,
-                _ => f64::MAX,
+            let (most, range) = match self.learner {
+                CompletionLearner::Grassmann => (1.0, "from 0 to 1"),
+                _ => (f64::MAX, "0 or above"),
             };
             if !(0.0..=most).contains(&lambda) {
                 return error(format!(
-                    "the regularization must be a number from 0 to {most}, found {lambda}"
+                    "the regularization must be a number {range}, found {lambda}"
                 ));
+            }
+            if !self.learner.has_penalty() {
+                let name = self.learner.name();
+                return error(format!("`{name}` has no regularization that could be set"));
             }
         }
         if !(0.0..=1.0).contains(&self.power) {
@@ -274,6 +278,15 @@ impl Completion {
             && !(share > 0.0 && share.is_finite())
         {
             return error(format!("the step size must be above 0, found {share}"));
+        }
+        if self.step_size.is_some() {
+            let solver = self.solver.unwrap_or(self.learner.usual_solver());
+            if solver != CompletionSolver::Online {
+                let name = self.learner.name();
+                return error(format!(
+                    "`{name}` has a step size with the online solver only"
+                ));
+            }
         }
         if self.iterations == Some(0) {
             return error("at least 1 iteration is needed".into());
@@ -666,7 +679,7 @@ fn stored<R: Real>(fitted: &Fitted) -> Result<(Factored<R>, Option<usize>)> {
         // A matrix of rank one that is zero for all purposes.
         let tiny = |_: usize, _: usize| 1e-8;
         let form = Factored::new(Tall::from_fn(n, 1, tiny)?, Tall::from_fn(m, 1, tiny)?);
-        return Ok((form, Some(rank)));
+        return Ok((form, (rank > 1).then_some(rank)));
     }
     let left = Tall::from_fn(n, kept, |i, j| p[(i, j)] * sigma[j].sqrt())?;
     let right = Tall::from_fn(m, kept, |i, j| q[(i, j)] * sigma[j].sqrt())?;
