@@ -331,13 +331,15 @@ impl TrainCompletion {
                         step_size,
                     } = trial;
                     let setting = match step_size {
-                        Some(share) => format!("step size {}", shown(*share)),
-                        None => format!("regularization {}", shown(*regularization)),
+                        Some(share) => format!(", step size {}", shown(*share)),
+                        // `bayes` has none.
+                        None if *regularization == 0.0 => String::new(),
+                        None => format!(", regularization {}", shown(*regularization)),
                     };
                     output.milestone(
                         &bar,
                         &format!(
-                            "rank {rank}, {setting}: validation rmse \
+                            "rank {rank}{setting}: validation rmse \
                              {rmse:.4} after {iterations} iterations"
                         ),
                     );

@@ -660,7 +660,7 @@ fn few_ratings_and_equal_ones_are_no_trouble() {
         trained(&place, &["--learner", learner, "--clip", "none"]);
         let found = numbers(&place.run(&["predict", "m", "train.csv"]));
         let off = found.iter().map(|r| (r - 3.0).abs()).fold(0.0, f64::max);
-        assert!(off < 1e-4, "{learner}: {off}");
+        assert!(off < 1e-3, "{learner}: {off}");
     }
     // A user with one rating, and an item that only the test has.
     place.write("train.csv", all + "lonely,i1,4\n");

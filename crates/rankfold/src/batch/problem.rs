@@ -29,6 +29,16 @@ pub trait Problem: Sync {
     /// The cost and the products of its gradient.
     fn slope(&self, left: &Mat<f64>, right: &Mat<f64>) -> Slope;
 
+    /// E R alone.
+    fn er(&self, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
+        self.slope(left, right).er
+    }
+
+    /// Eᵀ L alone.
+    fn el(&self, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
+        self.slope(left, right).el
+    }
+
     /// The second derivative along a direction of W that is given by two factors.
     fn curvature(&self, direction: (&Mat<f64>, &Mat<f64>)) -> f64;
 
@@ -89,6 +99,18 @@ impl Problem for Completion<'_> {
             er: faer::Scale(scale) * er.to_mat(k),
             el: faer::Scale(scale) * el.to_mat(k),
         }
+    }
+
+    fn er(&self, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
+        let (l, r) = (Rowwise::from_mat(left), Rowwise::from_mat(right));
+        let [rows, _] = self.passes(&l, &r);
+        faer::Scale(self.scale()) * rows.slope().1.to_mat(left.ncols())
+    }
+
+    fn el(&self, left: &Mat<f64>, right: &Mat<f64>) -> Mat<f64> {
+        let (l, r) = (Rowwise::from_mat(left), Rowwise::from_mat(right));
+        let [_, columns] = self.passes(&l, &r);
+        faer::Scale(self.scale()) * columns.slope().1.to_mat(left.ncols())
     }
 
     fn curvature(&self, direction: (&Mat<f64>, &Mat<f64>)) -> f64 {
@@ -253,6 +275,8 @@ pub(crate) mod tests {
                     (a - faer::Scale(scale) * b).norm_l2() < 1e-12 * a.norm_l2()
                 };
                 assert!(close(&found.er, &e * &r) && close(&found.el, e.transpose() * &l));
+                assert_eq!(problem.er(&l, &r), found.er);
+                assert_eq!(problem.el(&l, &r), found.el);
                 let d = dense(&dl, &dr, false);
                 let bend = problem.bend((&dl, &dr), &l, &r);
                 assert!(near(bend.cost, scale * d.squared_norm_l2()));

@@ -35,14 +35,14 @@ pub(super) fn leading(
     // as it was, and the products with E come with those of the factors.
     let forward = |q: &Mat<f64>| {
         let q = weighted(q, columns);
-        let slope = problem.slope(&beside(left, &Mat::zeros(n, count)), &beside(right, &q));
-        let out = faer::Scale(-1.0) * slope.er.subcols(k, count);
+        let er = problem.er(&beside(left, &Mat::zeros(n, count)), &beside(right, &q));
+        let out = faer::Scale(-1.0) * er.subcols(k, count);
         weighted(&out, rows)
     };
     let backward = |p: &Mat<f64>| {
         let p = weighted(p, rows);
-        let slope = problem.slope(&beside(left, &p), &beside(right, &Mat::zeros(m, count)));
-        let out = faer::Scale(-1.0) * slope.el.subcols(k, count);
+        let el = problem.el(&beside(left, &p), &beside(right, &Mat::zeros(m, count)));
+        let out = faer::Scale(-1.0) * el.subcols(k, count);
         weighted(&out, columns)
     };
     let start = Mat::from_fn(m, count, |i, j| normal_at(seed, 17, i as u64, j as u64));
@@ -99,11 +99,11 @@ fn extend(
     let (p, q) = (scaled(&p), scaled(&q));
     // ⟨−E, PΣQᵀ⟩ over its second derivative.
     let slope: f64 = {
-        let at = problem.slope(
+        let er = problem.er(
             &beside(left, &Mat::zeros(p.nrows(), q.ncols())),
             &beside(right, &q),
         );
-        -crate::manifold::dot(&at.er.subcols(left.ncols(), q.ncols()).to_owned(), &p)
+        -crate::manifold::dot(&er.subcols(left.ncols(), q.ncols()).to_owned(), &p)
     };
     let bend = problem.curvature((&p, &q));
     let length = (slope / bend).sqrt();

@@ -63,12 +63,12 @@ fn projected(
 ) -> Option<(Mat<f64>, Mat<f64>)> {
     let (n, m) = problem.shape();
     let forward = |q: &Mat<f64>| {
-        let slope = problem.slope(&beside(left, &Mat::zeros(n, k)), &beside(right, q));
-        left * (right.transpose() * q) - faer::Scale(step) * slope.er.subcols(left.ncols(), k)
+        let er = problem.er(&beside(left, &Mat::zeros(n, k)), &beside(right, q));
+        left * (right.transpose() * q) - faer::Scale(step) * er.subcols(left.ncols(), k)
     };
     let backward = |p: &Mat<f64>| {
-        let slope = problem.slope(&beside(left, p), &beside(right, &Mat::zeros(m, k)));
-        right * (left.transpose() * p) - faer::Scale(step) * slope.el.subcols(right.ncols(), k)
+        let el = problem.el(&beside(left, p), &beside(right, &Mat::zeros(m, k)));
+        right * (left.transpose() * p) - faer::Scale(step) * el.subcols(right.ncols(), k)
     };
     let mut q = thin_qr(right)?.0;
     for _ in 0..ITERATIONS {

@@ -44,6 +44,8 @@ pub struct Trial {
 pub(super) struct Tried {
     pub trial: Trial,
     pub best: Fitted,
+    /// The noise that was found, where it is part of the model.
+    pub noise: Option<f64>,
 }
 
 /// What models are judged on.
@@ -94,7 +96,10 @@ impl Judge<'_> {
         let patience = if online { ONLINE_PATIENCE } else { PATIENCE };
         let (observed, part) = (self.observed, self.part);
         let Fit {
-            fitted, iterations, ..
+            fitted,
+            iterations,
+            noise,
+            ..
         } = method.fit(observed, part, rank, warm, &mut |n, model| {
             if !(self.go_on)(Seen::Iteration(model)) {
                 told = true;
@@ -118,7 +123,11 @@ impl Judge<'_> {
                     iterations: n,
                     rmse,
                 };
-                best = Some(Tried { trial, best: model });
+                best = Some(Tried {
+                    trial,
+                    best: model,
+                    noise: None,
+                });
             }
             best.as_ref()
                 .is_none_or(|b| n < b.trial.iterations + patience)
@@ -135,6 +144,7 @@ impl Judge<'_> {
                 rmse: self.rmse(&fitted, method.threads),
             },
             best: fitted,
+            noise,
         });
         Ok((self.go_on)(Seen::Trial(&tried.trial)).then_some(tried))
     }

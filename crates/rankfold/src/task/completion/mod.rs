@@ -585,7 +585,7 @@ impl Run<'_, '_> {
                 iterations: tried.trial.iterations,
                 ended: Ended::Converged,
                 fitted: tried.best,
-                noise: None,
+                noise: tried.noise,
             };
             return Ok(Some((method, fit)));
         }
