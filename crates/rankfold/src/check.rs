@@ -1,5 +1,7 @@
-//! Public checks: what a form claims about itself, measured, and what a loss or
-//! a learner of your own must keep to.
+//! Public checks: what a form claims about itself, measured, and what a loss,
+//! a learner or a geometry of your own must keep to.
+
+pub use crate::manifold::laws::geometry;
 
 use crate::form::{Factored, Orthonormal, Polar, Psd, Tall};
 use crate::linalg::Square;
@@ -252,6 +254,63 @@ mod tests {
             Shape::Gaussian => Form::Gaussian(Gaussian::new(9, 9, 1.0).unwrap()),
         };
         AnyLearner::new(rule, form, 0).unwrap()
+    }
+
+    /// Balanced factors that forget to scale their gradient.
+    struct Forgetful;
+
+    impl crate::manifold::Manifold for Forgetful {
+        fn inner(&self, at: &[faer::Mat<f64>], a: &[faer::Mat<f64>], b: &[faer::Mat<f64>]) -> f64 {
+            crate::manifold::Balanced.inner(at, a, b)
+        }
+        fn retract(
+            &self,
+            at: &[faer::Mat<f64>],
+            along: &[faer::Mat<f64>],
+        ) -> Option<Vec<faer::Mat<f64>>> {
+            crate::manifold::Balanced.retract(at, along)
+        }
+        fn transport(
+            &self,
+            _: &[faer::Mat<f64>],
+            _: &[faer::Mat<f64>],
+            v: &[faer::Mat<f64>],
+        ) -> Vec<faer::Mat<f64>> {
+            v.to_vec()
+        }
+    }
+
+    impl crate::manifold::FixedRank for Forgetful {
+        fn factors(&self, at: &[faer::Mat<f64>]) -> (faer::Mat<f64>, faer::Mat<f64>) {
+            crate::manifold::Factors.factors(at)
+        }
+        fn point(&self, l: &faer::Mat<f64>, r: &faer::Mat<f64>) -> Option<Vec<faer::Mat<f64>>> {
+            crate::manifold::Factors.point(l, r)
+        }
+        fn gradient(
+            &self,
+            at: &[faer::Mat<f64>],
+            er: &faer::Mat<f64>,
+            el: &faer::Mat<f64>,
+        ) -> Vec<faer::Mat<f64>> {
+            crate::manifold::Factors.gradient(at, er, el)
+        }
+        fn ambient(
+            &self,
+            at: &[faer::Mat<f64>],
+            v: &[faer::Mat<f64>],
+        ) -> (faer::Mat<f64>, faer::Mat<f64>) {
+            crate::manifold::Factors.ambient(at, v)
+        }
+    }
+
+    #[test]
+    fn a_wrong_geometry_is_found_out() {
+        let shape = (7, 6, 2);
+        assert_eq!(geometry(&crate::manifold::Balanced, shape), Ok(()));
+        let message = geometry(&Forgetful, shape).unwrap_err();
+        let law = "the gradient differs from differences";
+        assert!(message.starts_with(law), "{message}");
     }
 
     #[test]

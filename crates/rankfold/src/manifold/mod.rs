@@ -11,6 +11,7 @@ mod biased;
 mod embedded;
 mod factors;
 mod grassmann;
+pub(crate) mod laws;
 mod polar;
 
 pub use balanced::{Balanced, balance};
@@ -139,92 +140,12 @@ pub(crate) mod tests {
 
     /// Entries without a pattern, and of full rank.
     pub fn matrix(n: usize, k: usize, seed: usize) -> Mat<f64> {
-        Mat::from_fn(n, k, |i, j| {
-            crate::random::normal_at(seed as u64, 0, i as u64, j as u64)
-        })
-    }
-
-    fn product((l, r): &(Mat<f64>, Mat<f64>)) -> Mat<f64> {
-        l * r.transpose()
+        super::laws::matrix(n, k, seed)
     }
 
     /// Laws that every geometry of fixed rank keeps to.
-    pub fn laws(manifold: &impl FixedRank, (n, m, k): (usize, usize, usize)) {
-        let (left, right) = (matrix(n, k, 1), matrix(m, k, 2));
-        let point = manifold.point(&left, &right).unwrap();
-        let w = &left * right.transpose();
-        let found = product(&manifold.factors(&point));
-        let size = w.norm_l2();
-        assert!((&found - &w).norm_l2() < 1e-12 * size, "points keep W");
-
-        // The gradient of ⟨C, W⟩ + ½‖W‖² is the one that differences show.
-        let c = matrix(n, m, 3);
-        let cost = |x: &[Mat<f64>]| {
-            let w = product(&manifold.factors(x));
-            dot(&c, &w) + 0.5 * dot(&w, &w)
-        };
-        let gradient = |x: &[Mat<f64>]| {
-            let (l, r) = manifold.factors(x);
-            let e = &c + &l * r.transpose();
-            manifold.gradient(x, &(&e * &r), &(e.transpose() * &l))
-        };
-        let xi = gradient(&point);
-        for seed in 4..7 {
-            let other: Blocks = point
-                .iter()
-                .enumerate()
-                .map(|(i, b)| matrix(b.nrows(), b.ncols(), 10 * seed + i))
-                .collect();
-            let eta = manifold.transport(&point, &point, &other);
-            let again = manifold.transport(&point, &point, &eta);
-            let gap = combine(1.0, &again, -1.0, &eta);
-            let scale = manifold.inner(&point, &eta, &eta).sqrt();
-            let off = manifold.inner(&point, &gap, &gap).max(0.0).sqrt();
-            assert!(off < 1e-10 * scale, "transport is a projection: {off}");
-            let slope = manifold.inner(&point, &xi, &eta);
-            let h = 1e-5 / scale;
-            let at = |t: f64| cost(&manifold.retract(&point, &scaled(t, &eta)).unwrap());
-            let measured = (at(h) - at(-h)) / (2.0 * h);
-            let tolerance = 1e-6 * (slope.abs() + cost(&point).abs() / scale.max(1.0) + scale);
-            assert!((slope - measured).abs() < tolerance, "{slope} {measured}");
-
-            // The direction of W, and the order of the retraction.
-            let direction = product(&manifold.ambient(&point, &eta));
-            let gap = |t: f64| {
-                let moved = manifold.retract(&point, &scaled(t, &eta)).unwrap();
-                (product(&manifold.factors(&moved)) - &w - faer::Scale(t) * &direction).norm_l2()
-            };
-            let (far, near) = (gap(100.0 * h), gap(10.0 * h));
-            assert!(near < 0.03 * far + 1e-12 * size, "{far} {near}");
-        }
-        // Preconditioning is symmetric and positive.
-        let tangent = |seed: usize| {
-            let other: Blocks = point
-                .iter()
-                .enumerate()
-                .map(|(i, b)| matrix(b.nrows(), b.ncols(), 10 * seed + i))
-                .collect();
-            manifold.transport(&point, &point, &other)
-        };
-        let (a, b) = (tangent(8), tangent(9));
-        let inner = |a: &[Mat<f64>], b: &[Mat<f64>]| manifold.inner(&point, a, b);
-        let (pa, pb) = (
-            manifold.precondition(&point, &a),
-            manifold.precondition(&point, &b),
-        );
-        let (left, right) = (inner(&pa, &b), inner(&a, &pb));
-        let size = (inner(&pa, &a) * inner(&pb, &b)).sqrt();
-        assert!((left - right).abs() < 1e-10 * size, "{left} {right} {size}");
-        assert!(inner(&pa, &a) > 0.0);
-        // The gradient needs no projection.
-        let again = manifold.transport(&point, &point, &xi);
-        let gap = combine(1.0, &again, -1.0, &xi);
-        let off = manifold.inner(&point, &gap, &gap).max(0.0).sqrt();
-        let size = manifold.inner(&point, &xi, &xi).sqrt();
-        assert!(
-            off < 1e-10 * size,
-            "the gradient is horizontal: {off} {size}"
-        );
+    pub fn laws(manifold: &impl FixedRank, shape: (usize, usize, usize)) {
+        crate::check::geometry(manifold, shape).unwrap();
     }
 
     pub const SHAPES: [(usize, usize, usize); 4] = [(7, 6, 2), (9, 4, 4), (5, 8, 1), (30, 20, 5)];

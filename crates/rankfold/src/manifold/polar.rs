@@ -1,6 +1,6 @@
 //! W = U B Vᵀ up to rotations of the columns: the polar geometry.
 
-use super::{Blocks, FixedRank, Manifold, beside, combine, dot, gram, svd_of_product};
+use super::{Blocks, FixedRank, Manifold, beside, dot, svd_of_product};
 use crate::linalg::{Retraction, symmetric};
 use faer::Mat;
 
@@ -132,22 +132,9 @@ impl FixedRank for Polar {
     }
 }
 
-impl Polar {
-    /// How far U and V are from orthonormal columns: the largest entry of
-    /// UᵀU − I and VᵀV − I.
-    pub fn drift(at: &[Mat<f64>]) -> f64 {
-        let off = |u: &Mat<f64>| (gram(u) - Mat::<f64>::identity(u.ncols(), u.ncols())).norm_max();
-        off(&at[0]).max(off(&at[2]))
-    }
-
-    /// One step from `at` along `along`, `size` times as long.
-    pub fn step(&self, at: &[Mat<f64>], along: &[Mat<f64>], size: f64) -> Option<Blocks> {
-        self.retract(at, &combine(size, along, 0.0, along))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::scaled;
     use super::super::tests::{SHAPES, laws, matrix};
     use super::*;
     use crate::linalg::qf;
@@ -175,7 +162,7 @@ mod tests {
         let moved = |x: &Blocks| {
             let (l, r) = polar.factors(x);
             let xi = polar.gradient(x, &(&e * &r), &(e.transpose() * &l));
-            let (l, r) = polar.factors(&polar.step(x, &xi, -size).unwrap());
+            let (l, r) = polar.factors(&polar.retract(x, &scaled(-size, &xi)).unwrap());
             l * r.transpose()
         };
         (moved(&x) - moved(&turned)).norm_l2()

@@ -131,7 +131,6 @@ impl Levels {
 
 /// Predicts ratings by number.
 pub struct RatingPredictor<'a> {
-    model: &'a Model,
     levels: &'a Levels,
     card: &'a CompletionCard,
     /// Coordinates of users and items whose products are the entries of W.
@@ -188,12 +187,6 @@ impl RatingPredictor<'_> {
     /// The rating that biases alone predict.
     pub fn control(&self, user: Option<u32>, item: Option<u32>) -> f64 {
         self.clipped(self.raw_control(user, item))
-    }
-
-    /// The ratings of all items by a user, without clipping.
-    pub fn all_items(&self, user: u32) -> Vec<f64> {
-        let items = self.model.columns_of(crate::form::Side::Right) as u32;
-        (0..items).map(|i| self.raw(Some(user), Some(i))).collect()
     }
 
     /// Clips a rating as all predictions are.
@@ -267,7 +260,6 @@ impl Model {
             }),
         };
         Ok(RatingPredictor {
-            model: self,
             levels,
             card,
             left,

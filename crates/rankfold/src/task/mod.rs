@@ -23,7 +23,6 @@ pub use checkpoint::{Checkpoint, TaskOptions};
 pub use completion::{
     Clip, Completed, CompletedMatrix, Completion, CompletionEvent, CompletionLearner,
     CompletionSolver, CompletionStart, RatingEvaluation, RatingLearner, Recommendations, Trial,
-    predict_ratings,
 };
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;

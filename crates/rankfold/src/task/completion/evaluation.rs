@@ -44,12 +44,6 @@ impl Errors {
     }
 }
 
-/// Predictions for pairs of a user and an item, each known to the model or not.
-pub fn predict_ratings(model: &Model, pairs: &[(Option<u32>, Option<u32>)]) -> Result<Vec<f64>> {
-    let predictor = model.rating_predictor()?;
-    Ok(pairs.iter().map(|&(u, i)| predictor.rating(u, i)).collect())
-}
-
 impl Model {
     /// Measures a model of ratings on others.
     pub fn evaluate_ratings(&self, ratings: &Ratings) -> Result<RatingEvaluation> {

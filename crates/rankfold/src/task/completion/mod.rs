@@ -13,7 +13,7 @@ mod online;
 mod recommend;
 
 pub use choose::Trial;
-pub use evaluation::{RatingEvaluation, predict_ratings};
+pub use evaluation::RatingEvaluation;
 pub use learner::{CompletionLearner, CompletionSolver, CompletionStart};
 pub use online::RatingLearner;
 pub use recommend::Recommendations;

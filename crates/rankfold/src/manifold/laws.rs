@@ -1,0 +1,118 @@
+//! What any geometry of fixed rank must keep to.
+
+use super::{Blocks, FixedRank, combine, dot, scaled};
+use crate::random::normal_at;
+use faer::Mat;
+
+/// Entries without a pattern, of full rank.
+pub(crate) fn matrix(n: usize, k: usize, seed: usize) -> Mat<f64> {
+    let entry = |i, j| normal_at(seed as u64, 0, i as u64, j as u64);
+    Mat::from_fn(n, k, entry)
+}
+
+fn product((left, right): &(Mat<f64>, Mat<f64>)) -> Mat<f64> {
+    left * right.transpose()
+}
+
+fn holds(law: bool, what: &str, found: &[f64]) -> Result<(), String> {
+    match law {
+        true => Ok(()),
+        false => Err(format!("{what}: {found:?}")),
+    }
+}
+
+/// What any geometry of fixed rank must keep to, tried at a point of so many rows,
+/// columns and this rank:
+///
+/// - The point of W = L Rᵀ stands for W.
+/// - To transport to the same point is to project: twice is once, and the gradient
+///   stays as it is.
+/// - The gradient is the one that differences show, and steps follow the direction
+///   that `ambient` says, up to their square.
+/// - To precondition is symmetric and positive.
+///
+/// Says the first law that is broken, and the numbers.
+pub fn geometry(manifold: &impl FixedRank, (n, m, k): (usize, usize, usize)) -> Result<(), String> {
+    let (left, right) = (matrix(n, k, 1), matrix(m, k, 2));
+    let lost = || format!("no point of rank {k} was made");
+    let point = manifold.point(&left, &right).ok_or_else(lost)?;
+    let w = &left * right.transpose();
+    let size = w.norm_l2();
+    let off = (product(&manifold.factors(&point)) - &w).norm_l2();
+    holds(off < 1e-12 * size, "a point does not keep W", &[off, size])?;
+
+    // ⟨C, W⟩ + ½‖W‖² for some C.
+    let c = matrix(n, m, 3);
+    let cost = |x: &[Mat<f64>]| {
+        let w = product(&manifold.factors(x));
+        dot(&c, &w) + 0.5 * dot(&w, &w)
+    };
+    let xi = {
+        let (l, r) = manifold.factors(&point);
+        let e = &c + &l * r.transpose();
+        manifold.gradient(&point, &(&e * &r), &(e.transpose() * &l))
+    };
+    let inner = |a: &[Mat<f64>], b: &[Mat<f64>]| manifold.inner(&point, a, b);
+    let norm = |a: &[Mat<f64>]| inner(a, a).max(0.0).sqrt();
+    let project = |a: &[Mat<f64>]| manifold.transport(&point, &point, a);
+    let change = |a: &[Mat<f64>]| norm(&combine(1.0, &project(a), -1.0, a));
+    let (off, size_of) = (change(&xi), norm(&xi));
+    holds(
+        off < 1e-10 * size_of,
+        "the gradient is not horizontal",
+        &[off, size_of],
+    )?;
+
+    let tangent = |seed: usize| {
+        let blocks = point.iter().enumerate();
+        let any: Blocks = blocks
+            .map(|(i, b)| matrix(b.nrows(), b.ncols(), 10 * seed + i))
+            .collect();
+        project(&any)
+    };
+    for seed in 4..7 {
+        let eta = tangent(seed);
+        let (off, scale) = (change(&eta), norm(&eta));
+        holds(
+            off < 1e-10 * scale,
+            "transport is not a projection",
+            &[off, scale],
+        )?;
+        let h = 1e-5 / scale;
+        let moved = |t: f64| {
+            let moved = manifold.retract(&point, &scaled(t, &eta));
+            moved.ok_or_else(|| format!("a step of {t} was refused"))
+        };
+        let slope = inner(&xi, &eta);
+        let measured = (cost(&moved(h)?) - cost(&moved(-h)?)) / (2.0 * h);
+        let tolerance = 1e-6 * (slope.abs() + cost(&point).abs() / scale.max(1.0) + scale);
+        let near = (slope - measured).abs() < tolerance;
+        holds(
+            near,
+            "the gradient differs from differences",
+            &[slope, measured],
+        )?;
+
+        let direction = product(&manifold.ambient(&point, &eta));
+        let gap = |t: f64| -> Result<f64, String> {
+            let w_then = product(&manifold.factors(&moved(t)?));
+            Ok((w_then - &w - faer::Scale(t) * &direction).norm_l2())
+        };
+        let (far, near) = (gap(100.0 * h)?, gap(10.0 * h)?);
+        let second_order = near < 0.03 * far + 1e-12 * size;
+        holds(second_order, "steps leave their direction", &[far, near])?;
+    }
+
+    let (a, b) = (tangent(8), tangent(9));
+    let [pa, pb] = [&a, &b].map(|v| manifold.precondition(&point, v));
+    let (left, right) = (inner(&pa, &b), inner(&a, &pb));
+    let lengths = [inner(&pa, &a), inner(&pb, &b)];
+    let positive = lengths.iter().all(|&l| l > 0.0);
+    holds(positive, "preconditioning is not positive", &lengths)?;
+    let symmetric = (left - right).abs() < 1e-10 * (lengths[0] * lengths[1]).sqrt();
+    holds(
+        symmetric,
+        "preconditioning is not symmetric",
+        &[left, right],
+    )
+}
