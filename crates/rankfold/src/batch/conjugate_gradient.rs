@@ -2,7 +2,7 @@
 //! is wanted, and started again where a direction is not one of descent.
 
 use super::descent::search;
-use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Watch};
+use super::solve::{Ended, Limits, Local, Objective, Solved, Watch};
 use crate::manifold::{Blocks, Manifold, combine, scaled};
 use faer::Mat;
 
@@ -20,12 +20,7 @@ pub fn conjugate_gradient<O: Objective>(
 ) -> Solved {
     let space = objective.space();
     let mut local = objective.local(&start);
-    let mut out = Solved {
-        cost: local.cost(),
-        point: start,
-        iterations: 0,
-        ended: Ended::Converged,
-    };
+    let mut out = Solved::at(start, local.cost());
     // P ξ for the gradient ξ, and ⟨ξ, P ξ⟩.
     let measured = |at: &[Mat<f64>], local: &O::Local<'_>| {
         let steep = match precondition {
@@ -66,19 +61,8 @@ pub fn conjugate_gradient<O: Objective>(
         let beta = ((next_square - overlap) / square).max(0.0);
         let old = space.transport(&out.point, &point, &direction);
         direction = combine(-1.0, &next_steep, beta, &old);
-        let before = std::mem::replace(&mut out.cost, next.cost());
-        out.point = point;
         (local, steep, square) = (next, next_steep, next_square);
-        out.iterations += 1;
-        let progress = Progress {
-            iteration: out.iterations,
-            cost: out.cost,
-        };
-        if !watch(progress, &out.point) {
-            out.ended = Ended::Told;
-            return out;
-        }
-        if limits.reached(before, out.cost) {
+        if !out.moved(point, local.cost(), limits, watch) {
             return out;
         }
     }

@@ -1,6 +1,6 @@
 //! Gradient descent with steps found by halving [Armijo 1966].
 
-use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Watch};
+use super::solve::{Ended, Limits, Local, Objective, Solved, Watch};
 use crate::manifold::{Blocks, Manifold, scaled};
 use faer::Mat;
 
@@ -57,12 +57,8 @@ pub fn descend<O: Objective>(
     limits: Limits,
     watch: Watch<'_>,
 ) -> Solved {
-    let mut out = Solved {
-        cost: objective.cost(&start),
-        point: start,
-        iterations: 0,
-        ended: Ended::Converged,
-    };
+    let cost = objective.cost(&start);
+    let mut out = Solved::at(start, cost);
     let mut first_norm = None;
     while out.iterations < limits.iterations {
         let local = objective.local(&out.point);
@@ -85,18 +81,7 @@ pub fn descend<O: Objective>(
         else {
             return out;
         };
-        let before = std::mem::replace(&mut out.cost, cost);
-        out.point = point;
-        out.iterations += 1;
-        let progress = Progress {
-            iteration: out.iterations,
-            cost,
-        };
-        if !watch(progress, &out.point) {
-            out.ended = Ended::Told;
-            return out;
-        }
-        if limits.reached(before, cost) {
+        if !out.moved(point, cost, limits, watch) {
             return out;
         }
     }

@@ -103,6 +103,40 @@ pub struct Solved {
     pub ended: Ended,
 }
 
+impl Solved {
+    /// Before the first iteration.
+    pub(super) fn at(point: Blocks, cost: f64) -> Self {
+        Solved {
+            point,
+            cost,
+            iterations: 0,
+            ended: Ended::Converged,
+        }
+    }
+
+    /// Goes on to a point; says whether to go on from there.
+    pub(super) fn moved(
+        &mut self,
+        point: Blocks,
+        cost: f64,
+        limits: Limits,
+        watch: Watch<'_>,
+    ) -> bool {
+        let before = std::mem::replace(&mut self.cost, cost);
+        self.point = point;
+        self.iterations += 1;
+        let progress = Progress {
+            iteration: self.iterations,
+            cost,
+        };
+        if !watch(progress, &self.point) {
+            self.ended = Ended::Told;
+            return false;
+        }
+        !limits.reached(before, cost)
+    }
+}
+
 /// Called after each iteration with the point; false ends the work.
 pub type Watch<'a> = &'a mut dyn FnMut(Progress, &[Mat<f64>]) -> bool;
 

@@ -1,7 +1,7 @@
 //! Gauss–Newton steps by truncated conjugate gradients, preconditioned, in a trust region
 //! [Steihaug 1983; Absil, Baker and Gallivan 2007].
 
-use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Watch};
+use super::solve::{Ended, Limits, Local, Objective, Solved, Watch};
 use crate::manifold::{Blocks, Manifold, combine, scaled};
 use faer::Mat;
 
@@ -76,12 +76,7 @@ pub fn trust_region<O: Objective>(
 ) -> Solved {
     let space = objective.space();
     let mut local = objective.local(&start);
-    let mut out = Solved {
-        cost: local.cost(),
-        point: start,
-        iterations: 0,
-        ended: Ended::Converged,
-    };
+    let mut out = Solved::at(start, local.cost());
     let norm = |at: &[Mat<f64>], v: &[Mat<f64>]| space.inner(at, v, v).max(0.0).sqrt();
     let first_norm = norm(&out.point, local.gradient());
     let mut radius = f64::INFINITY;
@@ -119,18 +114,7 @@ pub fn trust_region<O: Objective>(
         };
         refused = 0;
         local = objective.local(&point);
-        let before = std::mem::replace(&mut out.cost, local.cost());
-        out.point = point;
-        out.iterations += 1;
-        let progress = Progress {
-            iteration: out.iterations,
-            cost: out.cost,
-        };
-        if !watch(progress, &out.point) {
-            out.ended = Ended::Told;
-            return out;
-        }
-        if limits.reached(before, out.cost) {
+        if !out.moved(point, local.cost(), limits, watch) {
             return out;
         }
     }

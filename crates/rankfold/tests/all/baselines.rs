@@ -1,6 +1,7 @@
 //! The learners that LORETA is compared with, mini-batches and manifold
 //! identification: reference cases, the dense algorithms, and their guards.
 
+use crate::common::*;
 use crate::golden::Golden;
 use crate::oracle::*;
 use rankfold::form::{Factored, Full, Psd, Tall};
@@ -9,18 +10,6 @@ use rankfold::online::{
     Outcome, PassiveAggressive, RankOne, Step, Turn,
 };
 use rankfold::{Loss, SparseVec, check};
-
-fn tall(m: &M) -> Tall<f64> {
-    Tall::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]).unwrap()
-}
-
-/// The paper's step: no limit.
-fn paper(size: f64) -> Step {
-    Step {
-        size,
-        limit: f64::INFINITY,
-    }
-}
 
 fn with_example<T>(left: &[f64], right: &[f64], f: impl FnOnce(RankOne<'_, f64>) -> T) -> T {
     let (left, right) = (SparseVec::from_dense(left), SparseVec::from_dense(right));

@@ -1,24 +1,12 @@
 //! LORETA: the reference cases, the laws of its geometry, and the sparse form
 //! against the dense one.
 
+use crate::common::*;
 use crate::golden::{self, Golden};
 use crate::oracle::*;
-use rankfold::form::{Factored, Psd, Tall};
+use rankfold::form::{Factored, Psd};
 use rankfold::online::{Learner, Loreta, LoretaPsd, Outcome, RankOne, Step};
 use rankfold::{Loss, Real, SparseVec};
-
-const SIZES: [(usize, usize, usize); 6] = [
-    (7, 6, 2),
-    (5, 5, 1),
-    (4, 9, 4),
-    (12, 3, 3),
-    (30, 20, 5),
-    (9, 9, 8),
-];
-
-fn tall<R: Real>(m: &M) -> Tall<R> {
-    Tall::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]).unwrap()
-}
 
 fn general(a: &M, b: &M) -> Loreta<f64> {
     Loreta::new(Factored::new(tall(a), tall(b)))
@@ -30,14 +18,6 @@ fn psd(y: &M) -> LoretaPsd<f64> {
 
 fn identity(n: usize, k: usize) -> M {
     M::from_fn(n, k, |i, j| f64::from(i == j))
-}
-
-/// The paper's step: no limit.
-fn paper(size: f64) -> Step {
-    Step {
-        size,
-        limit: f64::INFINITY,
-    }
 }
 
 /// One hinge step: with target 1 and a large margin it always moves.
@@ -72,15 +52,6 @@ fn move_along<R: Real>(learner: &mut impl Learner<R>, p: &[R], q: &[R], step: St
 
 fn dense(rows: &[Vec<f64>]) -> M {
     from_rows(rows)
-}
-
-#[track_caller]
-fn close(what: &str, got: &M, want: &M, tolerance: f64) {
-    let error = norm(&(got - want)) / norm(want).max(1.0);
-    assert!(
-        error <= tolerance,
-        "{what}: relative error {error:e} above {tolerance:e}"
-    );
 }
 
 fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {

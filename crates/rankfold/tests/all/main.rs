@@ -4,6 +4,7 @@ mod allocations;
 mod aroma;
 mod baselines;
 mod batch;
+mod common;
 mod dense_bench;
 mod golden;
 mod golden_metrics;

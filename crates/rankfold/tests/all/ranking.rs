@@ -1,28 +1,20 @@
 //! Ranking labels: reference cases, the loss against finite differences, WARP, and
 //! runs that stop, go on and grow.
 
+use crate::common::*;
 use crate::golden::Golden;
 use rankfold::data::{
     self, Features, LabelName, LabelStream, Labelled, Lines, Names, read_labelled,
 };
 use rankfold::form::{Factored, Full, Side, Tall};
 use rankfold::model::{Prior, Steps};
-use rankfold::online::{
-    GroupPerceptron, Learner, Loreta, Outcome, Perceptron, RankOne, Rule, Step,
-};
+use rankfold::online::{GroupPerceptron, Learner, Loreta, Outcome, Perceptron, RankOne, Rule};
 use rankfold::random::{Random, normal_at};
 use rankfold::task::{
     Checkpoint, Event, Init, Online, Order, RankingRule, RankingSession, Sampler, Subgradient,
     WARP_TRIALS, draws, multilabel_hinge, warp,
 };
 use rankfold::{Ids, Loss, Model, Ranking, SparseVec};
-
-fn paper(size: f64) -> Step {
-    Step {
-        size,
-        limit: f64::INFINITY,
-    }
-}
 
 /// Scores of a dense row with all columns of W.
 fn scores(w: &[Vec<f64>], x: &[f64]) -> Vec<f64> {

@@ -1,0 +1,37 @@
+//! What tests of several learners need.
+
+use crate::oracle::{M, norm};
+use rankfold::Real;
+use rankfold::form::Tall;
+use rankfold::online::Step;
+
+/// Sizes that break things: tall, wide, rank 1, rank of the smaller side.
+pub const SIZES: [(usize, usize, usize); 6] = [
+    (7, 6, 2),
+    (5, 5, 1),
+    (4, 9, 4),
+    (12, 3, 3),
+    (30, 20, 5),
+    (9, 9, 8),
+];
+
+pub fn tall<R: Real>(m: &M) -> Tall<R> {
+    Tall::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]).unwrap()
+}
+
+/// The paper's step: no limit.
+pub fn paper(size: f64) -> Step {
+    Step {
+        size,
+        limit: f64::INFINITY,
+    }
+}
+
+#[track_caller]
+pub fn close(what: &str, got: &M, want: &M, tolerance: f64) {
+    let error = norm(&(got - want)) / norm(want).max(1.0);
+    assert!(
+        error <= tolerance,
+        "{what}: relative error {error:e} above {tolerance:e}"
+    );
+}
