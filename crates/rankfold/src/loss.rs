@@ -11,6 +11,10 @@ pub enum Loss {
     Margin,
     /// ½(score − target)².
     Squared,
+    /// ½[score − target]₊²: the score should be at most its target.
+    AtMost,
+    /// ½[target − score]₊²: the score should be at least its target.
+    AtLeast,
     /// A loss of your own: from score and target to value and slope.
     /// [`crate::check::loss`] compares the two.
     Custom(fn(f64, f64) -> (f64, f64)),
@@ -43,6 +47,10 @@ impl Loss {
                 let error = score - target;
                 (0.5 * error * error, error)
             }
+            // As above: NaN is not satisfied.
+            Loss::AtMost if score <= target => (0.0, 0.0),
+            Loss::AtLeast if score >= target => (0.0, 0.0),
+            Loss::AtMost | Loss::AtLeast => Loss::Squared.at(score, target),
             Loss::Custom(loss) => loss(score, target),
         }
     }
@@ -54,7 +62,13 @@ mod tests {
 
     #[test]
     fn slopes_match_finite_differences() {
-        for loss in [Loss::Hinge, Loss::Margin, Loss::Squared] {
+        for loss in [
+            Loss::Hinge,
+            Loss::Margin,
+            Loss::Squared,
+            Loss::AtMost,
+            Loss::AtLeast,
+        ] {
             for target in [-1.0, 1.0, 2.5] {
                 let scores = [-3.0, -0.7, 0.0, 0.2, 0.9, 1.3, 4.0];
                 assert!(crate::check::loss(loss, target, &scores) < 1e-8, "{loss:?}");
