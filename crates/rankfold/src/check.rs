@@ -1,7 +1,7 @@
 //! Public checks: what a form claims about itself, measured, and what a loss,
 //! a learner or a geometry of your own must keep to.
 
-pub use crate::manifold::laws::geometry;
+pub use crate::manifold::laws::{geometry, semidefinite};
 
 use crate::form::{Factored, Orthonormal, Polar, Psd, Tall};
 use crate::linalg::Square;

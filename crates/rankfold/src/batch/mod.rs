@@ -3,7 +3,8 @@
 //!
 //! A [`Problem`] is a cost of W that sees factors only. A [`Regression`] puts it
 //! on a geometry of fixed rank, with a penalty and biases; [`Subspace`] and
-//! [`OptSpace`] leave a part of W to least squares. All three are an
+//! [`OptSpace`] leave a part of W to least squares. A [`PsdRegression`] is about
+//! distances under a symmetric positive semi-definite W. All are an
 //! [`Objective`], which a [`Solver`] lowers. [`Als`] and
 //! [`singular_value_projection`] go their own ways.
 
@@ -11,15 +12,18 @@ mod als;
 mod bayes;
 mod conjugate_gradient;
 mod descent;
+mod distances;
 mod fitted;
 mod normal;
 mod observed;
 mod opt_space;
 mod pairs;
 mod pass;
+mod points;
 mod problem;
 mod regression;
 mod rowwise;
+mod semidefinite;
 mod solve;
 mod spectral;
 mod svp;
@@ -30,12 +34,15 @@ pub use als::Als;
 pub use bayes::{Bayes, WatchBayes};
 pub use conjugate_gradient::conjugate_gradient;
 pub use descent::{Armijo, descend};
+pub use distances::{Bound, Bounds, Distances, Pair, Wish};
 pub use fitted::Fitted;
 pub use observed::{Lines, Observed, Part, Repeated, View};
 pub use opt_space::{LocalOptSpace, OptSpace};
 pub use pairs::SparsePairs;
+pub use points::Points;
 pub use problem::{Completion, Examples, Problem, Slope};
 pub use regression::{LocalRegression, Penalty, Regression};
+pub use semidefinite::{LocalPsd, PsdRegression};
 pub use solve::{Ended, Limits, Local, Objective, Progress, Solved, Solver, Watch};
 pub use spectral::{grow, trimmed_start};
 pub use svp::{WatchFactors, singular_value_projection};

@@ -36,6 +36,21 @@ impl Rowwise {
         Mat::from_fn(rows, k, |i, j| self.data[i * self.width + j])
     }
 
+    /// This times a small matrix.
+    pub fn times(&self, small: &Mat<f64>) -> Self {
+        let (rows, k) = (self.data.len() / self.width, small.ncols());
+        let mut out = Self::zero(rows, k);
+        let across = Rowwise::from_mat(small);
+        let width = out.width;
+        let pairs = self.data.chunks_exact(self.width);
+        for (from, to) in pairs.zip(out.data.chunks_exact_mut(width)) {
+            for (v, line) in from.iter().zip(across.data.chunks_exact(width)) {
+                to.iter_mut().zip(line).for_each(|(t, l)| *t += v * l);
+            }
+        }
+        out
+    }
+
     pub fn row(&self, i: usize) -> &[f64] {
         &self.data[i * self.width..][..self.width]
     }

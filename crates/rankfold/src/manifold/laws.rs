@@ -1,6 +1,6 @@
 //! What any geometry of fixed rank must keep to.
 
-use super::{Blocks, FixedRank, combine, dot, scaled};
+use super::{Blocks, FixedRank, Manifold, Semidefinite, combine, dot, scaled};
 use crate::random::normal_at;
 use faer::Mat;
 
@@ -115,4 +115,84 @@ pub fn geometry(manifold: &impl FixedRank, (n, m, k): (usize, usize, usize)) -> 
         "preconditioning is not symmetric",
         &[left, right],
     )
+}
+
+/// What any geometry of positive semi-definite matrices must keep to, tried at a
+/// point of so many rows and this rank:
+///
+/// - The point of W = G Gᵀ stands for W.
+/// - To transport to the same point is to project: twice is once, and the gradient
+///   stays as it is.
+/// - The gradient is the one that differences show, and steps follow the direction
+///   that is said, up to their square.
+///
+/// Says the first law that is broken, and the numbers.
+pub fn semidefinite(manifold: &impl Semidefinite, (n, k): (usize, usize)) -> Result<(), String> {
+    let factor = matrix(n, k, 1);
+    let lost = || format!("no point of rank {k} was made");
+    let point = manifold.point(&factor).ok_or_else(lost)?;
+    let matrix_at = |x: &[Mat<f64>]| {
+        let g = manifold.split(x).factor();
+        &g * g.transpose()
+    };
+    let w = &factor * factor.transpose();
+    let size = w.norm_l2();
+    let off = (matrix_at(&point) - &w).norm_l2();
+    holds(off < 1e-11 * size, "a point does not keep W", &[off, size])?;
+
+    // ⟨C, W⟩ + ½‖W‖² for some symmetric C.
+    let c = crate::linalg::symmetric::part(&matrix(n, n, 3));
+    let cost = |x: &[Mat<f64>]| {
+        let w = matrix_at(x);
+        dot(&c, &w) + 0.5 * dot(&w, &w)
+    };
+    let split = manifold.split(&point);
+    let xi = manifold.gradient(&point, &split, &((&c + &w) * &split.basis));
+    let norm = |a: &[Mat<f64>]| manifold.inner(&point, a, a).max(0.0).sqrt();
+    let project = |a: &[Mat<f64>]| manifold.transport(&point, &point, a);
+    let change = |a: &[Mat<f64>]| norm(&combine(1.0, &project(a), -1.0, a));
+    let (off, length) = (change(&xi), norm(&xi));
+    holds(
+        off < 1e-9 * length + 1e-12 * size,
+        "the gradient is not horizontal",
+        &[off, length],
+    )?;
+    for seed in 4..7 {
+        let blocks = point.iter().enumerate();
+        let any: Blocks = blocks
+            .map(|(i, b)| matrix(b.nrows(), b.ncols(), 10 * seed + i))
+            .collect();
+        let eta = project(&any);
+        let (off, scale) = (change(&eta), norm(&eta));
+        holds(
+            off <= 1e-10 * scale + 1e-13 * norm(&any),
+            "transport is not a projection",
+            &[off, scale],
+        )?;
+        let h = 1e-5 / scale.max(1.0);
+        let moved = |t: f64| {
+            let moved = manifold.retract(&point, &scaled(t, &eta));
+            moved.ok_or_else(|| format!("a step of {t} was refused"))
+        };
+        let slope = manifold.inner(&point, &xi, &eta);
+        let measured = (cost(&moved(h)?) - cost(&moved(-h)?)) / (2.0 * h);
+        let tolerance = 1e-6 * (slope.abs() + cost(&point).abs() + size * size);
+        let near = (slope - measured).abs() < tolerance;
+        holds(
+            near,
+            "the gradient differs from differences",
+            &[slope, measured],
+        )?;
+
+        let half = manifold.direction(&point, &split, &eta) * split.basis.transpose();
+        let direction = &half + half.transpose();
+        let gap = |t: f64| -> Result<f64, String> {
+            let w_then = matrix_at(&moved(t)?);
+            Ok((w_then - &w - faer::Scale(t) * &direction).norm_l2())
+        };
+        let (far, near) = (gap(100.0 * h)?, gap(10.0 * h)?);
+        let second_order = near < 0.03 * far + 1e-11 * size;
+        holds(second_order, "steps leave their direction", &[far, near])?;
+    }
+    Ok(())
 }

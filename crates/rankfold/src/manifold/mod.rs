@@ -4,22 +4,31 @@
 //! Points and tangent vectors are lists of matrices, [`Blocks`], so that a
 //! solver adds and scales them without knowing what they mean. A [`Manifold`]
 //! knows the metric and how to step; a [`FixedRank`] one also how its points
-//! stand for a matrix W.
+//! stand for a matrix W, and a [`Semidefinite`] one how they stand for a symmetric
+//! positive semi-definite W.
 
 mod balanced;
 mod biased;
+mod cone;
 mod embedded;
 mod factors;
+mod flat;
 mod grassmann;
 pub(crate) mod laws;
 mod polar;
+mod polar_psd;
+mod semidefinite;
 
 pub use balanced::{Balanced, balance};
 pub use biased::Biased;
+pub use cone::{Affine, LogEuclidean};
 pub use embedded::Embedded;
 pub use factors::Factors;
+pub use flat::Flat;
 pub use grassmann::{Grassmann, GrassmannPair};
 pub use polar::Polar;
+pub use polar_psd::PolarPsd;
+pub use semidefinite::{Semidefinite, Split};
 
 use crate::linalg::{qf, svd};
 use faer::Mat;

@@ -10,11 +10,11 @@ use rankfold::manifold::{Balanced, Factors, FixedRank, Polar, balance};
 
 use super::golden::Golden;
 
-fn mat(rows: &[Vec<f64>]) -> Mat<f64> {
+pub fn mat(rows: &[Vec<f64>]) -> Mat<f64> {
     Mat::from_fn(rows.len(), rows[0].len(), |i, j| rows[i][j])
 }
 
-fn flat(m: &Mat<f64>) -> Vec<f64> {
+pub fn flat(m: &Mat<f64>) -> Vec<f64> {
     let rows = 0..m.nrows();
     rows.flat_map(|i| (0..m.ncols()).map(move |j| m[(i, j)]))
         .collect()

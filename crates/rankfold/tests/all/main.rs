@@ -13,6 +13,7 @@ mod models;
 mod objects;
 mod oracle;
 mod projection;
+mod psd_batch;
 mod ranking;
 mod regression;
 mod retrieval;
