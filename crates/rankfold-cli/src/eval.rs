@@ -7,7 +7,9 @@ use clap::Args;
 use rankfold::data::{Labelled, RatingColumns, Ratings};
 use rankfold::form::Side;
 use rankfold::model::Precise;
-use rankfold::task::{Evaluate, Evaluation, LabelEvaluation, PairsEvaluation};
+use rankfold::task::{
+    Control, Evaluate, Evaluation, LabelEvaluation, MetricEvaluation, PairsEvaluation,
+};
 use rankfold::{Error, Model, Real, Result};
 use serde_json::{Value, json};
 
@@ -36,6 +38,11 @@ use crate::train_pairs::read_pairs;
 /// root of the mean squared error, and the mean absolute one. The control is the mean
 /// of the values in training.
 ///
+/// A metric is measured by its k-NN error: how often the class of a row is not that of
+/// most of its nearest rows of --train, or of DATA itself without --train. The controls
+/// are Euclidean distances, and principal (PCA) and discriminant (LDA) directions, as
+/// many as the rank.
+///
 /// With --objects every row is a query against all objects, and objects with its
 /// label should come first. Where rows and objects have features of their own,
 /// there is no control.
@@ -49,6 +56,8 @@ use crate::train_pairs::read_pairs;
       for a model of `train completion`
   rankfold eval values.safetensors people.csv --objects films.csv --pairs test.tsv
       for a model of `train pairs`
+  rankfold eval metric.safetensors test.csv --train train.csv
+      for a model of `train metric`
   rankfold eval model.safetensors news.jsonl --where split=test
       documents, for a model that was trained with --vocabulary")]
 pub struct Eval {
@@ -73,6 +82,15 @@ pub struct Eval {
     /// Pairs and their values, lines `left right value`, for a model of `train pairs`
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
+
+    /// The rows whose nearest vote for a class, for a metric [default: the other rows of DATA]
+    #[arg(long, value_name = "FILE")]
+    train: Option<PathBuf>,
+
+    /// Nearest rows that vote, for a metric
+    #[arg(short, long = "neighbors", value_name = "K", default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    k: u32,
 
     #[command(flatten)]
     fields: Fields,
@@ -103,8 +121,17 @@ impl Eval {
             self.objects.as_deref(),
             self.object_labels.as_deref(),
             self.pairs.as_deref(),
+            self.train.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
+        if model.card.task == "metric" {
+            self.only_for_pairs()?;
+            return self.metric(&model, start, output);
+        }
+        if self.train.is_some() {
+            let message = "--train is for models of `train metric`";
+            return Err(Error::input(message).in_file(&self.model));
+        }
         if model.prior.is_some() {
             self.only_for_pairs()?;
             return self.ranking(&model, start, output);
@@ -261,6 +288,70 @@ impl Eval {
         let pairs = read_pairs(pairs, &rows, objects.as_ref())?;
         let found = model.evaluate_pairs(&rows, objects.as_ref(), &pairs);
         found.map_err(|e| placed(e, &self.data, self.objects.as_ref()))
+    }
+
+    /// Nearest rows vote for classes.
+    fn metric(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        for (option, given) in [
+            ("--objects", self.objects.is_some()),
+            ("--score", self.score.is_some()),
+        ] {
+            if given {
+                return Err(Error::input(format!("{option} is not for metrics")));
+            }
+        }
+        let found = match &model.form {
+            Precise::F32(_) => self.evaluate_metric::<f32>(model),
+            Precise::F64(_) => self.evaluate_metric::<f64>(model),
+        }?;
+        note_unknown(output, found.unknown_entries);
+        let seconds = start.elapsed().as_secs_f64();
+        let control = |control: &Control| {
+            let metrics = numbers(&control.metrics);
+            json!({ "name": control.name, "metrics": metrics })
+        };
+        let report = json!({
+            "format": 1,
+            "task": model.card.task,
+            "score": model.card.score.name(),
+            "neighbors": self.k,
+            "metrics": numbers(&found.model),
+            "control": found.controls.first().map(control),
+            "controls": found.controls.iter().map(control).collect::<Vec<_>>(),
+            "rows": found.rows,
+            "skipped": 0,
+            "unknown_entries": found.unknown_entries,
+            "seconds": seconds,
+        });
+        let mut text = format!("{:<16} {:>9}", "", "model");
+        for control in &found.controls {
+            text += &format!(" {:>9}", control.name);
+        }
+        for (name, value) in &found.model {
+            text += &format!("\n{name:<16} {value:>9.4}");
+            for control in &found.controls {
+                text += &format!(" {:>9.4}", control.metrics[name]);
+            }
+        }
+        text += &format!(
+            "\n{} rows, {} nearest vote, {seconds:.1} s",
+            found.rows, self.k
+        );
+        output.result(&report, &text)
+    }
+
+    fn evaluate_metric<R: Real>(&self, model: &Model) -> Result<MetricEvaluation> {
+        let data = read_rows::<R>(&self.fields.of(&self.data), None, self.labels.as_ref())?;
+        let train = self.train.as_ref();
+        let train = train.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
+        let threads = crate::threads(self.threads);
+        let found = model.evaluate_metric(data, train.transpose()?, self.k as usize, threads);
+        found.map_err(
+            |e| match (e.message.strip_prefix("training rows: "), &self.train) {
+                (Some(message), Some(path)) => Error::input(message).in_file(path),
+                _ => e.in_file(&self.data),
+            },
+        )
     }
 
     /// All ratings are predicted.

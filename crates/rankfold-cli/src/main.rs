@@ -22,6 +22,7 @@ mod shared_options;
 mod split;
 mod train;
 mod train_completion;
+mod train_metric;
 mod train_pairs;
 mod train_ranking;
 mod transform;

@@ -8,7 +8,7 @@ use rankfold::data::RowIds;
 use rankfold::eval::{nearest, nearest_among};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Precise};
-use rankfold::{Error, Model, Real, Result};
+use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
 use crate::output::Output;
@@ -22,13 +22,16 @@ use crate::uncertainty::Uncertainty;
 /// Prints a line `query rank id score` for each neighbour, separated by tabs,
 /// best first; of equal scores the earlier row comes first. A row is no
 /// neighbour of itself. With --objects the neighbours are objects. With
-/// --uncertainty a line is `query rank id score sd low high`.
+/// --uncertainty a line is `query rank id score sd low high`. For a metric the score
+/// is the distance, the nearest first.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold neighbors model.safetensors rows.svm --query 17 --query 4
       rows without ids are named by their position, from 0
   rankfold neighbors model.safetensors rows.csv -k 3 > neighbours.tsv
       the three best of every row
+  rankfold neighbors metric.safetensors test.csv --objects train.csv -k 5
+      the nearest rows of another file, for a model of `train metric`
   rankfold neighbors model.safetensors people.csv --objects films.csv --query ann
       the objects that score best with a row
   rankfold neighbors model.safetensors news.jsonl --query-text 'engine oil for an old car'
@@ -136,6 +139,7 @@ impl Neighbors {
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
         let upper = self.rank_by == RankBy::Upper;
+        let distances = model.card.score == Score::Distance;
         let confidence = match self.uncertainty.wanted || upper {
             true => {
                 let found = model.confidence(&rows.prepared, objects.as_ref().map(|o| &o.prepared));
@@ -157,8 +161,8 @@ impl Neighbors {
         let listed = |query: usize, found: &[(usize, f64)]| -> Vec<Neighbor> {
             let of_file = found.iter().copied().filter(|&(row, _)| row < count);
             let neighbor = |(row, score)| {
-                // Ranked by upper bounds, the bound is not the score.
-                let mean = if upper {
+                // Ranked by upper bounds or by how near rows are, that is not the score.
+                let mean = if upper || distances {
                     projection.score(query, row)
                 } else {
                     score

@@ -7,7 +7,7 @@ use clap::Args;
 use rankfold::data::{PairsOrTriplets, RatingColumns, Relations, RowLookup};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Precise};
-use rankfold::{Error, Model, Real, Result};
+use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
 use crate::output::Output;
@@ -26,6 +26,9 @@ use crate::uncertainty::Uncertainty;
 /// that is not in DATA nothing is known, so its scores are 0; such pairs are
 /// counted. With --objects a pair is a row of DATA and an object. A model of `train
 /// pairs` predicts values; of unknown rows the mean of those in training.
+///
+/// For a metric the score is the distance of the two rows; that of an unknown row is
+/// not a number.
 ///
 /// Where lines have three ids, `query positive negative`, the score is by how much
 /// the positive is above the negative. The first line tells which it is.
@@ -50,6 +53,8 @@ use crate::uncertainty::Uncertainty;
       for a model of `train ranking`
   rankfold predict ratings.safetensors user-item.csv
       for a model of `train completion`
+  rankfold predict metric.safetensors pairs.txt --rows rows.csv
+      distances, for a model of `train metric`
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
@@ -183,7 +188,11 @@ impl Predict {
 
         let mut lines = PairsOrTriplets::open(&self.input)?;
         // What is predicted where nothing is known.
-        let otherwise = model.target_mean().unwrap_or(0.0);
+        let distances = model.card.score == Score::Distance;
+        let otherwise = match distances {
+            true => f64::NAN,
+            false => model.target_mean().unwrap_or(0.0),
+        };
         let triplets = matches!(lines, PairsOrTriplets::Triplets(_));
         let mut unknown = 0_u64;
         let mut next = || -> Result<Option<(f64, Option<Estimate>)>> {
@@ -203,7 +212,12 @@ impl Predict {
                     let found = self.rows_of(triplets, &lookup, of_objects)?;
                     found.map(|named| match named {
                         [Some(query), Some(positive), Some(negative)] => Some((
-                            projection.score(query, positive) - projection.score(query, negative),
+                            {
+                                let [p, n] =
+                                    [positive, negative].map(|row| projection.score(query, row));
+                                // The nearer of two is above the other.
+                                if distances { n - p } else { p - n }
+                            },
                             confidence
                                 .as_ref()
                                 .map(|c| c.triplet(query, positive, negative)),

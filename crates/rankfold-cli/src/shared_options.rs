@@ -54,9 +54,9 @@ pub struct SharedOptions {
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
-    /// How the tall factors are stored
-    #[arg(long, value_enum, default_value_t = Precision::F32)]
-    pub precision: Precision,
+    /// How the tall factors are stored [default: f32, for metrics f64]
+    #[arg(long, value_enum)]
+    pub precision: Option<Precision>,
 
     /// Weight features by how rare they are; the model keeps the weights
     #[arg(long, value_enum, default_value_t = Weight::None)]

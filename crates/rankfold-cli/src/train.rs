@@ -15,6 +15,7 @@ use crate::output::Output;
 use crate::rows::{Fields, placed, read_rows};
 use crate::shared_options::{Precision, SharedOptions};
 use crate::train_completion::TrainCompletion;
+use crate::train_metric::TrainMetric;
 use crate::train_pairs::TrainPairs;
 use crate::train_ranking::TrainRanking;
 
@@ -31,6 +32,7 @@ enum Task {
     Ranking(Box<TrainRanking>),
     Completion(Box<TrainCompletion>),
     Pairs(Box<TrainPairs>),
+    Metric(Box<TrainMetric>),
 }
 
 impl Train {
@@ -40,6 +42,7 @@ impl Train {
             Task::Ranking(train) => train.run(output),
             Task::Completion(train) => train.run(output),
             Task::Pairs(train) => train.run(output),
+            Task::Metric(train) => train.run(output),
         }
     }
 }
@@ -299,7 +302,7 @@ impl From<ScoreName> for Score {
 
 impl TrainSimilarity {
     fn run(self, output: &Output) -> Result<()> {
-        match self.shared.precision {
+        match self.shared.precision.unwrap_or(Precision::F32) {
             Precision::F32 => self.train::<f32>(output),
             Precision::F64 => self.train::<f64>(output),
         }

@@ -168,7 +168,7 @@ enum PairsInit {
 
 impl TrainPairs {
     pub fn run(self, output: &Output) -> Result<()> {
-        match self.shared.precision {
+        match self.shared.precision.unwrap_or(Precision::F32) {
             Precision::F32 => self.train::<f32>(output),
             Precision::F64 => self.train::<f64>(output),
         }

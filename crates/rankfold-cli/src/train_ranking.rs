@@ -170,7 +170,7 @@ enum OrderName {
 
 impl TrainRanking {
     pub fn run(self, output: &Output) -> Result<()> {
-        match self.shared.precision {
+        match self.shared.precision.unwrap_or(Precision::F32) {
             Precision::F32 => self.train::<f32>(output),
             Precision::F64 => self.train::<f64>(output),
         }

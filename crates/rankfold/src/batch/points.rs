@@ -90,6 +90,39 @@ impl Points {
         }
     }
 
+    /// X Y.
+    pub fn product(&self, y: &Mat<f64>, threads: usize) -> Mat<f64> {
+        self.times(y, threads).to_mat(y.ncols())
+    }
+
+    /// X Y, one row after the other without padding.
+    pub fn embedded(&self, y: &Mat<f64>, threads: usize) -> Vec<f64> {
+        let (z, k) = (self.times(y, threads), y.ncols());
+        let rows = z.data.chunks_exact(z.width);
+        rows.flat_map(|row| row[..k].iter().copied()).collect()
+    }
+
+    /// How much each feature varies.
+    pub fn variances(&self) -> Vec<f64> {
+        let n = self.len().max(1) as f64;
+        let from = |sum: f64, squares: f64| (squares / n - (sum / n).powi(2)).max(0.0);
+        match &self.0 {
+            Kind::Unit(count) => vec![from(1.0, 1.0); *count],
+            Kind::Dense(x) => {
+                let columns = x.col_iter();
+                columns
+                    .map(|c| from(c.iter().sum(), c.iter().map(|v| v * v).sum()))
+                    .collect()
+            }
+            Kind::Sparse(_, columns) => {
+                let column = |c: crate::SparseRow<'_, f64>| {
+                    from(c.values.iter().sum(), c.values.iter().map(|v| v * v).sum())
+                };
+                columns.iter().map(column).collect()
+            }
+        }
+    }
+
     /// X Y, row by row.
     pub(crate) fn times(&self, y: &Mat<f64>, threads: usize) -> Rowwise {
         let k = y.ncols();

@@ -1,6 +1,7 @@
 //! Readers, writers and what they carry. Nothing here learns.
 
 mod columns;
+mod constraints;
 mod entries;
 mod features;
 mod fields;
@@ -29,6 +30,7 @@ mod vectors;
 
 use std::path::Path;
 
+pub use constraints::{Constraint, Relation, read_constraints};
 pub use features::Features;
 pub use jsonl::read_jsonl;
 pub use label_stream::{LabelName, LabelStream};

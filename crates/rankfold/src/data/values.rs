@@ -77,7 +77,7 @@ fn values(
     }
 }
 
-fn separate(fields: &mut Fields, line: &[u8]) {
+pub(super) fn separate(fields: &mut Fields, line: &[u8]) {
     match [b'\t', b','].into_iter().find(|d| line.contains(d)) {
         Some(delimiter) => fields.split(line, delimiter),
         None => {

@@ -1,4 +1,5 @@
-//! Scores from dense rows: the dot products of left rows with right rows.
+//! Scores from dense rows: the dot products of left rows with right rows, or how
+//! near they are.
 //!
 //! The right rows are packed in panels of eight, coordinate by coordinate, so
 //! that eight scores grow side by side and each is summed in the order of its
@@ -25,9 +26,21 @@ pub struct Embedded<'a, R> {
     panels: Vec<R>,
     rank: usize,
     candidates: usize,
+    near: bool,
 }
 
 impl<'a, R: Real> Embedded<'a, R> {
+    /// The same rows scored by how near they are: minus the square of their
+    /// distance, summed from differences, so that small ones keep their digits.
+    #[track_caller]
+    pub fn near(left: &'a [R], right: &[R], rank: usize) -> Self {
+        let near = true;
+        Embedded {
+            near,
+            ..Self::new(left, right, rank)
+        }
+    }
+
     /// From rows of `rank` coordinates each, one row after the other.
     #[track_caller]
     pub fn new(left: &'a [R], right: &[R], rank: usize) -> Self {
@@ -50,6 +63,7 @@ impl<'a, R: Real> Embedded<'a, R> {
             panels,
             rank,
             candidates: rows,
+            near: false,
         }
     }
 }
@@ -74,6 +88,10 @@ impl<R: Real> Scorer for Embedded<'_, R> {
                 slot[i % QUERIES] = value.to_f64();
             }
         }
+        let score = match self.near {
+            true => score::<R, true>,
+            false => score::<R, false>,
+        };
         score(out, &self.panels, &groups, self.rank, self.candidates);
     }
 }
@@ -81,25 +99,37 @@ impl<R: Real> Scorer for Embedded<'_, R> {
 type Group = [f64; QUERIES];
 
 /// Scores all groups of queries with all panels.
-fn score<R: Real>(out: &mut [f64], panels: &[R], groups: &[Group], rank: usize, rows: usize) {
+fn score<R: Real, const NEAR: bool>(
+    out: &mut [f64],
+    panels: &[R],
+    groups: &[Group],
+    rank: usize,
+    rows: usize,
+) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has just been asked.
-        unsafe { score_avx2(out, panels, groups, rank, rows) };
+        unsafe { score_avx2::<R, NEAR>(out, panels, groups, rank, rows) };
         return;
     }
-    score_anywhere(out, panels, groups, rank, rows);
+    score_anywhere::<R, NEAR>(out, panels, groups, rank, rows);
 }
 
 /// The same loops, compiled for wider registers.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn score_avx2<R: Real>(out: &mut [f64], panels: &[R], groups: &[Group], rank: usize, rows: usize) {
-    score_anywhere(out, panels, groups, rank, rows);
+fn score_avx2<R: Real, const NEAR: bool>(
+    out: &mut [f64],
+    panels: &[R],
+    groups: &[Group],
+    rank: usize,
+    rows: usize,
+) {
+    score_anywhere::<R, NEAR>(out, panels, groups, rank, rows);
 }
 
 #[inline(always)]
-fn score_anywhere<R: Real>(
+fn score_anywhere<R: Real, const NEAR: bool>(
     out: &mut [f64],
     panels: &[R],
     groups: &[Group],
@@ -110,7 +140,7 @@ fn score_anywhere<R: Real>(
         let columns = p * LANES..rows.min((p + 1) * LANES);
         let outs = out.chunks_mut(rows * QUERIES);
         for (group, out) in groups.chunks_exact(rank).zip(outs) {
-            let sums = product(panel.as_chunks().0, group);
+            let sums = product::<R, NEAR>(panel.as_chunks().0, group);
             for (out, sums) in out.chunks_exact_mut(rows).zip(sums) {
                 out[columns.clone()].copy_from_slice(&sums[..columns.len()]);
             }
@@ -120,13 +150,21 @@ fn score_anywhere<R: Real>(
 
 /// Four queries by eight right rows, coordinate after coordinate.
 #[inline(always)]
-fn product<R: Real>(panel: &[[R; LANES]], group: &[Group]) -> [[f64; LANES]; QUERIES] {
+fn product<R: Real, const NEAR: bool>(
+    panel: &[[R; LANES]],
+    group: &[Group],
+) -> [[f64; LANES]; QUERIES] {
     let mut sums = [[0.0; LANES]; QUERIES];
     for (right, left) in panel.iter().zip(group) {
         let right = right.map(R::to_f64);
         for (sums, left) in sums.iter_mut().zip(left) {
             for (sum, right) in sums.iter_mut().zip(right) {
-                *sum += left * right;
+                if NEAR {
+                    let difference = left - right;
+                    *sum -= difference * difference;
+                } else {
+                    *sum += left * right;
+                }
             }
         }
     }
@@ -165,6 +203,18 @@ mod tests {
                     assert_eq!(score, dot(first + i / candidates, i % candidates));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn nearness_is_minus_the_squared_distance() {
+        let (left, right) = (numbers(15, 1), numbers(33, 2));
+        let mut out = vec![f64::NAN; 5 * 11];
+        Embedded::near(&left, &right, 3).scores(&mut out, 0, 5);
+        for (at, score) in out.into_iter().enumerate() {
+            let (i, j) = (at / 11, at % 11);
+            let squares = (0..3).map(|t| (left[i * 3 + t] - right[j * 3 + t]).powi(2));
+            assert_eq!(score, -squares.sum::<f64>());
         }
     }
 

@@ -21,6 +21,8 @@
 //! are other things than the rows that ask; no candidate is left out there.
 //! [`retrieval_listed()`] takes what each row looks for by number, such as labels.
 //!
+//! [`knn_wrong()`] lets the nearest rows vote for a class.
+//!
 //! [`calibration`] measures whether a model that says how sure it is knows it.
 //!
 //! A metric over nothing (no rows, no positives) is NaN.
@@ -44,6 +46,7 @@
 pub mod calibration;
 mod cosine;
 mod embedded;
+mod knn;
 pub mod metrics;
 mod nearest;
 mod ranks;
@@ -51,5 +54,6 @@ mod retrieval;
 
 pub use cosine::Cosine;
 pub use embedded::Embedded;
+pub use knn::{Neighbours, knn_wrong};
 pub use nearest::{nearest, nearest_among};
 pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};

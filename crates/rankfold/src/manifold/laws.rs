@@ -1,6 +1,6 @@
 //! What any geometry of fixed rank must keep to.
 
-use super::{Blocks, FixedRank, Manifold, Semidefinite, combine, dot, scaled};
+use super::{Blocks, FixedRank, Semidefinite, combine, dot, scaled};
 use crate::random::normal_at;
 use faer::Mat;
 

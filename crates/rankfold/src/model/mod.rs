@@ -42,6 +42,8 @@ pub enum Score {
     Dot,
     /// The cosine between the rows projected into the balanced SVD gauge.
     Cosine,
+    /// The distance √((left − right)ᵀ W (left − right)) of a metric: less is nearer.
+    Distance,
 }
 
 impl Score {
@@ -50,6 +52,7 @@ impl Score {
         match self {
             Score::Dot => "dot",
             Score::Cosine => "cosine",
+            Score::Distance => "distance",
         }
     }
 }
@@ -181,6 +184,33 @@ pub struct Card {
     pub history: Vec<HistoryPoint>,
 }
 
+impl Card {
+    /// A card that says nothing but what the model is for and who learned it.
+    pub(crate) fn new(task: &str, learner: &str) -> Self {
+        Card {
+            format: FORMAT,
+            task: task.into(),
+            learner: learner.into(),
+            score: Score::Dot,
+            seed: 0,
+            step_size: 0.0,
+            step_limit: None,
+            decay: None,
+            distances: None,
+            aroma: None,
+            variance_scale: None,
+            ranking: None,
+            completion: None,
+            regularization: None,
+            retraction: None,
+            target_mean: None,
+            init: "given".into(),
+            counters: Counters::default(),
+            history: Vec::new(),
+        }
+    }
+}
+
 /// The parts of the metadata that follow from the form and the data.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
@@ -302,27 +332,7 @@ impl Model {
     /// cannot go on learning where nobody knows the learner.
     pub fn new<R: Real>(learner: &str, form: Form<R>, features: Features) -> Self {
         Model {
-            card: Card {
-                format: FORMAT,
-                task: "similarity".into(),
-                learner: learner.into(),
-                score: Score::Dot,
-                seed: 0,
-                step_size: 0.0,
-                step_limit: None,
-                decay: None,
-                distances: None,
-                aroma: None,
-                variance_scale: None,
-                ranking: None,
-                completion: None,
-                regularization: None,
-                retraction: None,
-                target_mean: None,
-                init: "given".into(),
-                counters: Counters::default(),
-                history: Vec::new(),
-            },
+            card: Card::new("similarity", learner),
             form: Precise::new(form),
             features,
             objects: None,

@@ -50,6 +50,8 @@ enum Kind<'a, R> {
         /// `None` where both sides are the same.
         right: Option<Vec<R>>,
         rank: usize,
+        /// Whether scores are distances.
+        distances: bool,
     },
     /// As they are, where W has no factors.
     Plain(Plain<'a, R>),
@@ -85,8 +87,10 @@ impl<'a, R: Real> Projection<'a, R> {
         score: Score,
     ) -> Result<Self> {
         if form.factors().is_none() {
-            if score == Score::Cosine {
-                return Err(no_space("the projected cosine"));
+            match score {
+                Score::Dot => {}
+                Score::Cosine => return Err(no_space("the projected cosine")),
+                Score::Distance => return Err(no_space("a distance")),
             }
             return Ok(Projection(Kind::Plain(Plain {
                 form,
@@ -113,6 +117,7 @@ impl<'a, R: Real> Projection<'a, R> {
                 _ => Some(coordinates(rows, members, Side::Right)),
             },
             rank,
+            distances: score == Score::Distance,
         }))
     }
 
@@ -129,7 +134,8 @@ impl<'a, R: Real> Projection<'a, R> {
         self.len() == 0
     }
 
-    /// The score of two rows; it has the same bits as in a list of neighbours.
+    /// The score of two rows, or their distance; it has the same bits as in a list of
+    /// neighbours.
     #[track_caller]
     pub fn score(&self, left: usize, right: usize) -> f64 {
         match &self.0 {
@@ -137,14 +143,20 @@ impl<'a, R: Real> Projection<'a, R> {
                 left: lefts,
                 right: rights,
                 rank,
+                distances,
             } => {
                 let rights = rights.as_ref().unwrap_or(lefts);
                 let (a, b) = (
                     &lefts[left * rank..][..*rank],
                     &rights[right * rank..][..*rank],
                 );
-                let products = a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64());
-                products.fold(0.0, |sum, product| sum + product)
+                let pairs = a.iter().zip(b).map(|(a, b)| (a.to_f64(), b.to_f64()));
+                match distances {
+                    false => pairs.fold(0.0, |sum, (a, b)| sum + a * b),
+                    true => pairs
+                        .fold(0.0, |sum, (a, b)| sum + (a - b) * (a - b))
+                        .sqrt(),
+                }
             }
             Kind::Plain(plain) => {
                 let mut query = Query::default();
@@ -154,12 +166,21 @@ impl<'a, R: Real> Projection<'a, R> {
         }
     }
 
-    /// All scores, for retrieval and lists of neighbours.
+    /// All scores, for retrieval and lists of neighbours. For distances it is minus
+    /// their squares, so that the nearest come first.
     pub fn scorer(&self) -> Box<dyn Scorer + '_> {
         match &self.0 {
-            Kind::Projected { left, right, rank } => {
+            Kind::Projected {
+                left,
+                right,
+                rank,
+                distances,
+            } => {
                 let right = right.as_ref().unwrap_or(left);
-                Box::new(Embedded::new(left, right, *rank))
+                Box::new(match distances {
+                    false => Embedded::new(left, right, *rank),
+                    true => Embedded::near(left, right, *rank),
+                })
             }
             Kind::Plain(plain) => Box::new(plain),
         }
@@ -284,6 +305,7 @@ impl Model {
         score: Option<Score>,
     ) -> Result<Projection<'a, R>> {
         self.check_task()?;
+        self.check_score(score)?;
         let form = self.form.as_precision::<R>()?.view();
         let score = score.unwrap_or(self.card.score);
         let (left, right) = (members(&rows.rows), members(&objects.rows));
@@ -291,13 +313,29 @@ impl Model {
     }
 
     fn check_task(&self) -> Result<()> {
-        if !matches!(&self.card.task[..], "similarity" | "pairs") {
+        if !matches!(&self.card.task[..], "similarity" | "pairs" | "metric") {
             return Err(Error::input(format!(
                 "a model for {} does not score pairs of rows",
                 self.card.task
             )));
         }
         Ok(())
+    }
+
+    /// An error where scores are asked for that the model does not have: a metric has
+    /// distances, and only a metric has them.
+    fn check_score(&self, score: Option<Score>) -> Result<()> {
+        let own = self.card.score;
+        match score {
+            Some(asked) if (asked == Score::Distance) != (own == Score::Distance) => {
+                Err(Error::input(format!(
+                    "a model for {} has no score `{}`",
+                    self.card.task,
+                    asked.name()
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// An error where rows cannot stand on both sides.
@@ -318,6 +356,7 @@ impl Model {
     ) -> Result<Projection<'a, R>> {
         self.check_task()?;
         self.check_one_kind()?;
+        self.check_score(score)?;
         let form = self.form.as_precision::<R>()?.view();
         let score = score.unwrap_or(self.card.score);
         Projection::new(form, &rows.rows, members, score)

@@ -9,6 +9,7 @@ mod course;
 mod evaluation;
 mod informative;
 mod inputs;
+mod metric;
 mod online;
 mod pairs;
 mod ranking;
@@ -26,6 +27,10 @@ pub use completion::{
 };
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
+pub use metric::{
+    Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSolver,
+    PairsFrom,
+};
 pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};
 pub use ranking::{

@@ -1,0 +1,244 @@
+//! Directions in which points differ most, and in which their classes do.
+
+use super::points::Points;
+use super::rowwise::Rowwise;
+use crate::linalg::{qf, symmetric};
+use crate::random::normal_at;
+use crate::{Error, Result, memory};
+use faer::Mat;
+
+/// Features up to which a matrix of features by features is made.
+const SMALL: usize = 2000;
+
+/// Directions beside those asked for that make an iteration converge.
+const BESIDE: usize = 10;
+
+/// Principal directions to which points of many features are reduced before their
+/// classes are told apart.
+const REDUCED: usize = 300;
+
+/// Eigenvalues of the scatter inside classes below this share of the largest are
+/// none: nothing varies there.
+const NOTHING: f64 = 1e-8;
+
+/// The mean of the points.
+fn mean(points: &Points, threads: usize) -> Vec<f64> {
+    let n = points.len();
+    let ones = Rowwise::from_mat(&Mat::from_fn(n, 1, |_, _| 1.0 / n as f64));
+    let sum = points.back(&ones, 1, threads);
+    (0..points.features()).map(|j| sum[(j, 0)]).collect()
+}
+
+/// (X − 1 mᵀ)ᵀ (X − 1 mᵀ) Y / n.
+fn covariance_times(points: &Points, mean: &[f64], y: &Mat<f64>, threads: usize) -> Mat<f64> {
+    let (n, k) = (points.len(), y.ncols());
+    let shift: Vec<f64> = (0..k)
+        .map(|c| mean.iter().enumerate().map(|(j, m)| m * y[(j, c)]).sum())
+        .collect();
+    let mut z = points.times(y, threads);
+    let width = z.width;
+    let mut total = vec![0.0; k];
+    for row in z.data.chunks_exact_mut(width) {
+        for c in 0..k {
+            row[c] = (row[c] - shift[c]) / n as f64;
+            total[c] += row[c];
+        }
+    }
+    let back = points.back(&z, k, threads);
+    Mat::from_fn(mean.len(), k, |j, c| back[(j, c)] - mean[j] * total[c])
+}
+
+/// The covariance of the points, where they have few features.
+fn covariance(points: &Points, threads: usize) -> Mat<f64> {
+    let (d, mean) = (points.features(), mean(points, threads));
+    let mut out = Mat::zeros(d, d);
+    // In panels, so that products with sparse points stay small.
+    for first in (0..d).step_by(64) {
+        let count = 64.min(d - first);
+        let unit = Mat::from_fn(d, count, |i, j| f64::from(u8::from(i == first + j)));
+        let panel = covariance_times(points, &mean, &unit, threads);
+        out.subcols_mut(first, count).copy_from(&panel);
+    }
+    symmetric::part(&out)
+}
+
+/// The leading eigenvectors of a symmetric matrix, signs fixed by the largest entry.
+fn leading(s: &Mat<f64>, count: usize) -> Result<(Mat<f64>, Vec<f64>)> {
+    let found = symmetric::eigen(s);
+    let (values, vectors) = found.ok_or_else(|| Error::input("features that are not finite"))?;
+    let d = values.len();
+    let mut out = Mat::zeros(s.nrows(), count);
+    for c in 0..count {
+        let column = vectors.col(d - 1 - c);
+        let largest = column
+            .iter()
+            .copied()
+            .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
+        let sign = if largest < 0.0 { -1.0 } else { 1.0 };
+        for (i, v) in column.iter().enumerate() {
+            out[(i, c)] = sign * v;
+        }
+    }
+    Ok((
+        out,
+        (0..count).map(|c| values[d - 1 - c].max(0.0)).collect(),
+    ))
+}
+
+/// The principal directions of points, orthonormal, most variance first, with these
+/// variances.
+pub fn principal(points: &Points, count: usize, threads: usize) -> Result<(Mat<f64>, Vec<f64>)> {
+    let d = points.features();
+    if count == 0 || count > d || points.is_empty() {
+        return Err(Error::input(format!(
+            "{count} principal directions of {} points with {d} features",
+            points.len()
+        )));
+    }
+    if d <= SMALL {
+        return leading(&covariance(points, threads), count);
+    }
+    // Subspace iteration, and the eigenvectors inside of the subspace at the end.
+    let k = (count + BESIDE).min(d);
+    memory::require(40 * d as u128 * k as u128, "principal directions")?;
+    let mean = mean(points, threads);
+    let start = Mat::from_fn(d, k, |i, j| normal_at(0, 1, i as u64, j as u64));
+    let mut y = start;
+    let mut before = f64::NAN;
+    for _ in 0..200 {
+        let q = qf(&y).ok_or_else(|| {
+            Error::input(format!(
+                "points that differ in fewer than {count} directions"
+            ))
+        })?;
+        y = covariance_times(points, &mean, &q, threads);
+        let inside = symmetric::part(&(q.transpose() * &y));
+        let (turn, values) = leading(&inside, count)?;
+        let sum: f64 = values.iter().sum();
+        if (sum - before).abs() <= 1e-9 * sum.abs() {
+            return Ok((q * turn, values));
+        }
+        before = sum;
+    }
+    let q = qf(&y).ok_or_else(|| Error::input("points that do not differ"))?;
+    let inside = q.transpose() * covariance_times(points, &mean, &q, threads);
+    let (turn, values) = leading(&symmetric::part(&inside), count)?;
+    Ok((q * turn, values))
+}
+
+/// The map after which points scatter by one in all directions inside of their
+/// classes, and in whose first columns the means of classes differ most: the
+/// discriminant directions of Fisher. `shrinkage` of the scatter inside classes is
+/// replaced by its mean in all directions. There are at most `count` columns, and
+/// fewer where points do not vary in so many directions.
+pub fn discriminant(
+    points: &Points,
+    classes: &[u32],
+    count: usize,
+    shrinkage: f64,
+    threads: usize,
+) -> Result<Mat<f64>> {
+    let d = points.features();
+    if d > SMALL {
+        let (directions, _) = principal(points, REDUCED.min(points.len() - 1), threads)?;
+        let k = directions.ncols();
+        let reduced = Points::dense(points.times(&directions, threads).to_mat(k));
+        let inside = discriminant(&reduced, classes, count, shrinkage, threads)?;
+        return Ok(directions * inside);
+    }
+    let (n, all) = (points.len(), covariance(points, threads));
+    let mean = mean(points, threads);
+    // The means of classes, weighted by the roots of their shares: B Bᵀ is the
+    // scatter between classes.
+    let many = classes.iter().max().map_or(0, |&c| c as usize + 1);
+    let mut sizes = vec![0_usize; many];
+    classes.iter().for_each(|&c| sizes[c as usize] += 1);
+    let mut indicator = Rowwise::zero(n, many);
+    let width = indicator.width;
+    for (row, &c) in indicator.data.chunks_exact_mut(width).zip(classes) {
+        row[c as usize] = 1.0 / (n as f64 * sizes[c as usize] as f64).sqrt();
+    }
+    let sums = points.back(&indicator, many, threads);
+    let between = Mat::from_fn(d, many, |j, c| {
+        sums[(j, c)] - (sizes[c] as f64 / n as f64).sqrt() * mean[j]
+    });
+    let mut within = symmetric::part(&(&all - &between * between.transpose()));
+    let level = (0..d).map(|j| within[(j, j)]).sum::<f64>() / d as f64;
+    within *= faer::Scale(1.0 - shrinkage);
+    (0..d).for_each(|j| within[(j, j)] += shrinkage * level);
+    let (values, vectors) =
+        symmetric::eigen(&within).ok_or_else(|| Error::input("features that are not finite"))?;
+    let largest = values.last().copied().unwrap_or(0.0).max(0.0);
+    let kept: Vec<usize> = (0..d)
+        .rev()
+        .filter(|&i| values[i] > NOTHING * largest)
+        .collect();
+    if kept.is_empty() {
+        return Err(Error::input(
+            "points that do not differ inside of their classes",
+        ));
+    }
+    let whiten = Mat::from_fn(d, kept.len(), |j, c| {
+        vectors[(j, kept[c])] / values[kept[c]].sqrt()
+    });
+    let inside = whiten.transpose() * &between;
+    let (turn, _) = leading(&(&inside * inside.transpose()), count.min(kept.len()))?;
+    Ok(whiten * turn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifold::tests::matrix;
+
+    #[test]
+    fn many_features_have_the_same_principal_directions_as_few() {
+        // 2,100 features of which 30 vary, so that both ways can be gone.
+        let (n, d, few) = (60, 2100, 30);
+        let x = Mat::from_fn(n, few, |i, j| {
+            matrix(n, few, 1)[(i, j)] * 0.7_f64.powi(j as i32) + 3.0
+        });
+        let wide = Mat::from_fn(n, d, |i, j| if j < few { x[(i, j)] } else { 0.0 });
+        let (a, va) = principal(&Points::dense(x), 4, 1).unwrap();
+        let (b, vb) = principal(&Points::dense(wide), 4, 2).unwrap();
+        for c in 0..4 {
+            assert!((va[c] - vb[c]).abs() < 1e-8 * va[0], "{va:?} {vb:?}");
+            let along: f64 = (0..few).map(|i| a[(i, c)] * b[(i, c)]).sum();
+            assert!((along.abs() - 1.0).abs() < 1e-5);
+        }
+        assert!(principal(&Points::dense(matrix(3, 2, 1)), 3, 1).is_err());
+    }
+
+    #[test]
+    fn discriminant_directions_whiten_classes_and_part_them() {
+        let (n, d) = (90, 5);
+        let classes: Vec<u32> = (0..n as u32).map(|i| i % 3).collect();
+        let noise = matrix(n, d, 1);
+        // Classes differ in the last two features; the first varies most.
+        let x = Mat::from_fn(n, d, |i, j| {
+            let apart = if j == 3 + i % 2 {
+                2.0 * f64::from(classes[i])
+            } else {
+                0.0
+            };
+            noise[(i, j)] * [30.0, 1.0, 1.0, 0.1, 0.1][j] + apart * f64::from(u8::from(j > 2))
+        });
+        let g = discriminant(&Points::dense(x.clone()), &classes, 2, 0.0, 1).unwrap();
+        assert_eq!(g.ncols(), 2);
+        let z = &x * &g;
+        // Inside of classes the coordinates are uncorrelated with variance one.
+        let mut within = Mat::<f64>::zeros(2, 2);
+        for c in 0..3 {
+            let rows: Vec<usize> = (0..n).filter(|&i| classes[i] == c).collect();
+            let middle =
+                |j: usize| rows.iter().map(|&i| z[(i, j)]).sum::<f64>() / rows.len() as f64;
+            let middle = [middle(0), middle(1)];
+            for &i in &rows {
+                for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                    within[(a, b)] += (z[(i, a)] - middle[a]) * (z[(i, b)] - middle[b]) / n as f64;
+                }
+            }
+        }
+        assert!((within - Mat::<f64>::identity(2, 2)).norm_max() < 1e-9);
+    }
+}

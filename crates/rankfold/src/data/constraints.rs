@@ -1,0 +1,216 @@
+//! Files of what is known about distances: lines `left right same`,
+//! `left right different`, `left right <= v`, `left right >= v` or
+//! `left right = v`, where `=` may be left out; separated by tabs, commas or spaces.
+
+use std::path::Path;
+
+use super::number::{NoNumber, number, shown};
+use super::open::Lines;
+use super::records::Fields;
+use super::values::separate;
+use crate::{Error, Result};
+
+/// What is known about the distance of two things.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Relation {
+    /// They are alike.
+    Same,
+    /// They are not.
+    Different,
+    /// It is at most so much.
+    AtMost(f64),
+    /// It is at least so much.
+    AtLeast(f64),
+    /// It is so much.
+    Equal(f64),
+}
+
+/// Two things and what is known about their distance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Constraint {
+    /// One of them, by number.
+    pub left: u32,
+    /// The other.
+    pub right: u32,
+    /// What is known.
+    pub relation: Relation,
+}
+
+/// Reads constraints; `-` is stdin. `find` gives the number of a name. A file
+/// without constraints is an error.
+pub fn read_constraints(
+    path: impl AsRef<Path>,
+    find: &mut dyn FnMut(&str) -> Result<u32>,
+) -> Result<Vec<Constraint>> {
+    constraints(Lines::open(path)?, find)
+}
+
+const EXPECTED: &str = "`left right same`, `left right different`, `left right <= v`, \
+    `left right >= v` or `left right v`";
+
+fn constraints(
+    mut lines: Lines,
+    find: &mut dyn FnMut(&str) -> Result<u32>,
+) -> Result<Vec<Constraint>> {
+    let mut out = Vec::new();
+    let mut fields = Fields::default();
+    let mut first = true;
+    while let Some(line) = lines.next_line()? {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        separate(&mut fields, line);
+        let found: Vec<&[u8]> = fields.iter().map(<[u8]>::trim_ascii).collect();
+        let is_header = std::mem::take(&mut first) && header(&found);
+        if is_header {
+            continue;
+        }
+        match constraint(&found, find) {
+            Ok(constraint) => out.push(constraint),
+            Err(error) => return Err(lines.error(error.message)),
+        }
+    }
+    match out.is_empty() {
+        true => Err(
+            Error::input(format!("expected lines {EXPECTED}, found none")).in_file(lines.path()),
+        ),
+        false => Ok(out),
+    }
+}
+
+/// Whether a first line names columns: `left,right,…`.
+fn header(fields: &[&[u8]]) -> bool {
+    let names = [&b"left"[..], b"right"];
+    let named = fields.iter().zip(names);
+    fields.len() >= 3
+        && named.fold(true, |all, (field, name)| {
+            all && field.eq_ignore_ascii_case(name)
+        })
+        && !matches!(fields[2], b"same" | b"different" | b"<=" | b">=" | b"=")
+        && number::<f64>(fields[2]).is_err()
+}
+
+fn constraint(fields: &[&[u8]], find: &mut dyn FnMut(&str) -> Result<u32>) -> Result<Constraint> {
+    let (left, right, relation) = match fields {
+        [left, right, b"same"] => (left, right, Relation::Same),
+        [left, right, b"different"] => (left, right, Relation::Different),
+        [left, right, b"<=", v] => (left, right, Relation::AtMost(distance(v)?)),
+        [left, right, b">=", v] => (left, right, Relation::AtLeast(distance(v)?)),
+        [left, right, b"=", v] | [left, right, v] => (left, right, Relation::Equal(distance(v)?)),
+        [_, _, word, _] => {
+            return Err(Error::input(format!(
+                "expected `<=`, `>=` or `=`, found {}",
+                shown(word)
+            )));
+        }
+        found => {
+            return Err(Error::input(format!(
+                "expected {EXPECTED}, found {} fields",
+                found.len()
+            )));
+        }
+    };
+    let mut named = |name: &[u8]| {
+        let name = std::str::from_utf8(name).map_err(|_| Error::input("expected UTF-8 text"))?;
+        find(name)
+    };
+    Ok(Constraint {
+        left: named(left)?,
+        right: named(right)?,
+        relation,
+    })
+}
+
+fn distance(field: &[u8]) -> Result<f64> {
+    let read = number::<f64>(field).map_err(|why| {
+        Error::input(match why {
+            NoNumber::Syntax => format!(
+                "expected `same`, `different` or a distance, found {}",
+                shown(field)
+            ),
+            NoNumber::TooLarge => format!("the distance {} is too large", shown(field)),
+        })
+    })?;
+    match read >= 0.0 && read < 1e150 {
+        true => Ok(read),
+        false => Err(Error::input(format!(
+            "expected a distance from 0 to 1e150, found {}",
+            shown(field)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Constraint>> {
+        let source = std::io::Cursor::new(text.as_bytes().to_vec());
+        let lines = Lines::new(Box::new(source), "c.txt");
+        constraints(lines, &mut |name| {
+            let known = ["a", "b c", "left"].iter().position(|known| *known == name);
+            known
+                .map(|i| i as u32)
+                .ok_or_else(|| Error::input(format!("no row is called `{name}`")))
+        })
+    }
+
+    #[test]
+    fn all_relations_and_separators_are_read() {
+        let text = "left,right,distance\na\tb c\tsame\r\n\na,left,different\na left <= 2\n\
+            a left >= 0\nleft a = 1.5\na,\"b c\",3\n";
+        let relations: Vec<_> = read(text)
+            .unwrap()
+            .into_iter()
+            .map(|c| (c.left, c.right, c.relation))
+            .collect();
+        let want = [
+            (0, 1, Relation::Same),
+            (0, 2, Relation::Different),
+            (0, 2, Relation::AtMost(2.0)),
+            (0, 2, Relation::AtLeast(0.0)),
+            (2, 0, Relation::Equal(1.5)),
+            (0, 1, Relation::Equal(3.0)),
+        ];
+        assert_eq!(relations, want);
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        for (text, message) in [
+            (
+                "a left alike\n",
+                "c.txt:1: expected `same`, `different` or a distance, found `alike`",
+            ),
+            (
+                "a left < 2\n",
+                "c.txt:1: expected `<=`, `>=` or `=`, found `<`",
+            ),
+            (
+                "a left 1\na left <= nan\n",
+                "c.txt:2: expected `same`, `different` or a distance, found `nan`",
+            ),
+            (
+                "a left -1\n",
+                "c.txt:1: expected a distance from 0 to 1e150, found `-1`",
+            ),
+            (
+                "a left 1e999\n",
+                "c.txt:1: the distance `1e999` is too large",
+            ),
+            ("a x same\n", "c.txt:1: no row is called `x`"),
+            (
+                "a left\n",
+                "c.txt:1: expected `left right same`, `left right different`, \
+                 `left right <= v`, `left right >= v` or `left right v`, found 2 fields",
+            ),
+            (
+                "\n",
+                "c.txt: expected lines `left right same`, `left right different`, \
+                 `left right <= v`, `left right >= v` or `left right v`, found none",
+            ),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), message);
+        }
+    }
+}

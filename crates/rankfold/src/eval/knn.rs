@@ -1,0 +1,106 @@
+//! Classes by the vote of the nearest rows, streamed as lists of neighbours are.
+
+use super::{Embedded, nearest, nearest_among};
+use crate::Real;
+use std::convert::Infallible;
+
+/// Rows in a space where distances are Euclidean, with their classes.
+#[derive(Debug, Clone, Copy)]
+pub struct Neighbours<'a, R> {
+    /// The rows, one after the other.
+    pub values: &'a [R],
+    /// The class of each.
+    pub classes: &'a [u32],
+    /// Coordinates of a row.
+    pub rank: usize,
+}
+
+/// How many rows have another class than most of their `k` nearest training rows;
+/// without training rows, of their `k` nearest other rows. Of equally frequent
+/// classes the smallest wins, of equally near rows the first. The result is the same
+/// for any number of threads.
+#[track_caller]
+pub fn knn_wrong<R: Real>(
+    k: usize,
+    train: Option<Neighbours<'_, R>>,
+    test: Neighbours<'_, R>,
+    threads: usize,
+) -> usize {
+    let among = train.unwrap_or(test);
+    assert_eq!(among.rank, test.rank, "coordinates of both");
+    let queries: Vec<usize> = (0..test.classes.len()).collect();
+    let scorer = Embedded::near(test.values, among.values, test.rank);
+    let mut votes: Vec<u32> = Vec::with_capacity(k);
+    let mut wrong = 0;
+    let count = |query: usize, found: &[(usize, f64)]| -> Result<(), Infallible> {
+        votes.clear();
+        votes.extend(found.iter().map(|&(row, _)| among.classes[row]));
+        votes.sort_unstable();
+        let runs = votes.chunk_by(|a, b| a == b);
+        // The last of several maxima wins, so the smallest class must come last.
+        let winner = runs.rev().max_by_key(|run| run.len()).map(|run| run[0]);
+        wrong += usize::from(winner != Some(test.classes[query]));
+        Ok(())
+    };
+    let searched = match train {
+        Some(_) => nearest_among(&scorer, &queries, k, threads, count),
+        None => nearest(&scorer, &queries, k, threads, count),
+    };
+    let Ok(()) = searched;
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::metrics::{Points, knn_error};
+    use crate::random::normal_at;
+
+    fn cloud(count: usize, rank: usize, seed: u64) -> (Vec<f64>, Vec<u32>) {
+        // Some rows twice, so that there are ties.
+        let value =
+            |t: usize| normal_at(seed, 0, (t / rank % (count - 3)) as u64, (t % rank) as u64);
+        let values: Vec<f64> = (0..count * rank).map(value).collect();
+        (values, (0..count as u32).map(|i| i * 7 % 4).collect())
+    }
+
+    #[test]
+    fn votes_are_those_of_the_plain_count_for_any_threads() {
+        for (n, m, rank) in [(40, 25, 1), (90, 41, 3), (5, 9, 2)] {
+            let (train, test) = (cloud(n, rank, 1), cloud(m, rank, 2));
+            for k in [1, 2, 5, 200] {
+                let points = |coordinates, labels| Points {
+                    coordinates,
+                    dimension: rank,
+                    labels,
+                };
+                let want = knn_error(k, points(&train.0, &train.1), points(&test.0, &test.1));
+                for threads in [1, 3] {
+                    let rows = |values, classes| Neighbours {
+                        values,
+                        classes,
+                        rank,
+                    };
+                    let found = knn_wrong(
+                        k,
+                        Some(rows(&train.0, &train.1)),
+                        rows(&test.0, &test.1),
+                        threads,
+                    );
+                    assert_eq!(found as f64 / m as f64, want);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_training_rows_a_row_does_not_vote_for_itself() {
+        let rows = Neighbours {
+            values: &[0.0, 1.0, 5.0, 6.0],
+            classes: &[0, 1, 0, 1],
+            rank: 1,
+        };
+        assert_eq!(knn_wrong(1, None, rows, 1), 4);
+        assert_eq!(knn_wrong(1, Some(rows), rows, 1), 0);
+    }
+}

@@ -1,0 +1,148 @@
+//! What distances should be: from labels, or as a file says.
+
+use super::engine::Bounded;
+use crate::batch::{Bound, Distances, Pair, Points};
+use crate::data::{Constraint, Relation};
+use crate::model::Distances as Levels;
+use crate::random::Random;
+use crate::{Error, Result};
+use faer::Mat;
+
+/// Pairs of rows of which the percentiles of distances are taken at most: all, where
+/// there are no more.
+const MOST_PAIRS: usize = 1_000_000;
+
+/// The streams of random numbers that draw pairs.
+const PAIRS: u64 = 20;
+const LEVELS: u64 = 21;
+
+/// The value below which a share of sorted numbers lies, between two of them in
+/// proportion.
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let at = share * sorted.len().saturating_sub(1) as f64;
+    let (below, above) = (at.floor() as usize, at.ceil() as usize);
+    match (sorted.get(below), sorted.get(above)) {
+        (Some(a), Some(b)) => a + (at - at.floor()) * (b - a),
+        _ => f64::NAN,
+    }
+}
+
+/// The 5th and the 95th percentile of squared distances under W = G Gᵀ: those of all
+/// pairs of points, or of many.
+pub(crate) fn levels(
+    points: &Points,
+    factor: &Mat<f64>,
+    seed: u64,
+    threads: usize,
+) -> Result<Levels> {
+    let n = points.len();
+    let pairs: Vec<Pair> = if n.saturating_mul(n.saturating_sub(1)) / 2 <= MOST_PAIRS {
+        let pair = |i: usize, j: usize| Pair {
+            left: i as u32,
+            right: j as u32,
+        };
+        (0..n)
+            .flat_map(|i| (0..i).map(move |j| pair(i, j)))
+            .collect()
+    } else {
+        let mut random = Random::new(seed, LEVELS);
+        (0..MOST_PAIRS)
+            .map(|_| other_pair(&mut random, n))
+            .collect()
+    };
+    let distances = Distances::new(points, pairs, threads)?;
+    let mut found = distances.of(&distances.project(factor));
+    found.sort_by(f64::total_cmp);
+    let (near, far) = (percentile(&found, 0.05), percentile(&found, 0.95));
+    match far.is_finite() && far > 0.0 {
+        true => Ok(Levels { near, far }),
+        false => Err(Error::input(
+            "rows do not differ, or their distances leave the range of numbers",
+        )),
+    }
+}
+
+/// Two points that are not the same.
+fn other_pair(random: &mut Random, n: usize) -> Pair {
+    let left = random.below(n);
+    let right = (left + 1 + random.below(n - 1)) % n;
+    Pair {
+        left: left as u32,
+        right: right as u32,
+    }
+}
+
+/// Random pairs of points: at most the near level inside a class, at least the far
+/// one between classes.
+pub(crate) fn random(classes: &[u32], count: usize, levels: Levels, seed: u64) -> Vec<Bounded> {
+    let mut random = Random::new(seed, PAIRS);
+    let draw = |_| {
+        let pair = other_pair(&mut random, classes.len());
+        same_or_not(pair, classes, levels)
+    };
+    (0..count).map(draw).collect()
+}
+
+fn same_or_not(pair: Pair, classes: &[u32], levels: Levels) -> Bounded {
+    match classes[pair.left as usize] == classes[pair.right as usize] {
+        true => (pair, Bound::AtMost, levels.near),
+        false => (pair, Bound::AtLeast, levels.far),
+    }
+}
+
+/// What a file says, with distances squared.
+pub(crate) fn given(constraints: &[Constraint], levels: Levels) -> Vec<Bounded> {
+    let bounded = |c: &Constraint| {
+        let pair = Pair {
+            left: c.left,
+            right: c.right,
+        };
+        let (bound, target) = match c.relation {
+            Relation::Same => (Bound::AtMost, levels.near),
+            Relation::Different => (Bound::AtLeast, levels.far),
+            Relation::AtMost(v) => (Bound::AtMost, v * v),
+            Relation::AtLeast(v) => (Bound::AtLeast, v * v),
+            Relation::Equal(v) => (Bound::Equal, v * v),
+        };
+        (pair, bound, target)
+    };
+    constraints.iter().map(bounded).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_interpolated() {
+        let sorted = [0.0, 1.0, 2.0, 10.0];
+        assert_eq!(percentile(&sorted, 0.5), 1.5);
+        assert_eq!(percentile(&sorted, 0.0), 0.0);
+        assert!((percentile(&sorted, 0.95) - 8.8).abs() < 1e-12);
+        assert_eq!(percentile(&[3.0], 0.95), 3.0);
+        assert!(percentile(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn random_pairs_join_two_points_and_reach_all_of_them() {
+        let classes = [0, 0, 1, 1, 2];
+        let levels = Levels {
+            near: 1.0,
+            far: 2.0,
+        };
+        let found = random(&classes, 1000, levels, 3);
+        assert!(found.iter().all(|(pair, bound, y)| {
+            let same = classes[pair.left as usize] == classes[pair.right as usize];
+            let want = if same {
+                (Bound::AtMost, 1.0)
+            } else {
+                (Bound::AtLeast, 2.0)
+            };
+            pair.left != pair.right && (*bound, *y) == want
+        }));
+        let different: std::collections::BTreeSet<Pair> =
+            found.iter().map(|(pair, ..)| *pair).collect();
+        assert_eq!(different.len(), 20);
+        assert_eq!(found, random(&classes, 1000, levels, 3));
+    }
+}

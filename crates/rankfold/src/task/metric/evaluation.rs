@@ -1,0 +1,177 @@
+//! How well the neighbours of a row vote for its class, under a learned metric and
+//! under simple ones.
+
+use crate::batch::{Points, discriminant, principal};
+use crate::data::Labelled;
+use crate::eval::{Neighbours, knn_wrong};
+use crate::model::{Metrics, Model};
+use crate::task::inputs::renamed;
+use crate::task::similarity::classes;
+use crate::{Error, Ids, Real, Result};
+use faer::Mat;
+
+/// Features up to which the controls are computed that look at all of them together.
+const MOST_FEATURES: usize = 5000;
+
+/// A simple metric beside the learned one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Control {
+    /// `euclid`, `pca` or `lda`.
+    pub name: &'static str,
+    /// What it reaches.
+    pub metrics: Metrics,
+}
+
+/// A metric measured on rows with classes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricEvaluation {
+    /// `knn_error`: the share of rows whose class is not that of most of their nearest
+    /// training rows.
+    pub model: Metrics,
+    /// The same after the preprocessing that the model keeps: with Euclidean
+    /// distances, and in principal and discriminant directions as many as the rank.
+    /// Where there are too many features, only the first.
+    pub controls: Vec<Control>,
+    /// Rows that were judged.
+    pub rows: usize,
+    /// Entries of features that the model does not know.
+    pub unknown_entries: usize,
+}
+
+impl Model {
+    /// Lets the `k` nearest training rows of each row vote for its class; without
+    /// training rows, its nearest other rows.
+    pub fn evaluate_metric<R: Real>(
+        &self,
+        data: Labelled<R>,
+        train: Option<Labelled<R>>,
+        k: usize,
+        threads: usize,
+    ) -> Result<MetricEvaluation> {
+        if self.card.task != "metric" {
+            return Err(Error::input(format!(
+                "a model for {} is no metric",
+                self.card.task
+            )));
+        }
+        let among = train.as_ref().map_or(data.rows.len(), |t| t.rows.len());
+        let needed = k + usize::from(train.is_none());
+        if k == 0 || among < needed {
+            return Err(Error::input(format!(
+                "{k} neighbours among {among} rows: give fewer neighbours or more rows"
+            )));
+        }
+        let mut names = Ids::new();
+        let mut unknown_entries = 0;
+        let mut ready = |data: Labelled<R>, names: &mut Ids| -> Result<Judged<R>> {
+            let found = classes(&data.labels, |i| data.ids.name(i).into_owned());
+            let found = found.map_err(super::fit::needs_one_label)?;
+            let found = renamed(names, &data.labels, found);
+            let prepared = self.prepare(data.rows, &data.features)?;
+            unknown_entries += prepared.unknown_entries;
+            Ok(Judged {
+                points: Points::new(&prepared.rows)?,
+                learned: self.embed(&prepared, crate::form::Side::Left)?.values,
+                classes: found,
+            })
+        };
+        let train = train.map(|train| {
+            let found = ready(train, &mut names);
+            found.map_err(|e| Error {
+                message: format!("training rows: {}", e.message),
+                ..e
+            })
+        });
+        let mut train = train.transpose()?;
+        let mut test = ready(data, &mut names)?;
+        order_by_name(&names, train.iter_mut().chain([&mut test]));
+        let error = |error: usize| -> Metrics {
+            let share = error as f64 / test.classes.len() as f64;
+            [("knn_error".to_owned(), share)].into()
+        };
+        let model = {
+            let rank = self.rank();
+            let among = train.as_ref().map(|t| t.as_seen(&t.learned, rank));
+            error(knn_wrong(
+                k,
+                among,
+                test.as_seen(&test.learned, rank),
+                threads,
+            ))
+        };
+        let mut controls = Vec::new();
+        let d = test.points.features();
+        if d <= MOST_FEATURES {
+            let rank = self.rank();
+            let from = train.as_ref().unwrap_or(&test);
+            let mut maps = vec![("euclid", Mat::identity(d, d))];
+            if rank < d
+                && let Ok((directions, _)) = principal(&from.points, rank, threads)
+            {
+                maps.push(("pca", directions));
+            }
+            let several = from.classes.iter().any(|c| *c != from.classes[0]);
+            if several {
+                let many = from.classes.iter().max().map_or(0, |&c| c as usize);
+                let count = rank.min(many).min(d);
+                if let Ok(map) = discriminant(&from.points, &from.classes, count, 0.0, threads) {
+                    maps.push(("lda", map));
+                }
+            }
+            for (name, map) in maps {
+                let rank = map.ncols();
+                let projected = |judged: &Judged<R>| judged.points.embedded(&map, threads);
+                let (a, b) = (train.as_ref().map(projected), projected(&test));
+                let among = train.as_ref().zip(a.as_ref());
+                let among = among.map(|(t, values)| t.as_seen(values, rank));
+                let metrics = error(knn_wrong(k, among, test.as_seen(&b, rank), threads));
+                controls.push(Control { name, metrics });
+            }
+        }
+        Ok(MetricEvaluation {
+            model,
+            controls,
+            rows: test.classes.len(),
+            unknown_entries,
+        })
+    }
+}
+
+/// Rows that are judged, or that vote.
+struct Judged<R> {
+    points: Points,
+    /// In the learned space.
+    learned: Vec<R>,
+    classes: Vec<u32>,
+}
+
+impl<R> Judged<R> {
+    /// The rows by some coordinates of theirs.
+    fn as_seen<'a, V>(&'a self, values: &'a [V], rank: usize) -> Neighbours<'a, V> {
+        Neighbours {
+            values,
+            classes: &self.classes,
+            rank,
+        }
+    }
+}
+
+/// Numbers classes by the order of their names, so that ties go to the smallest:
+/// numbers before other names, and by value.
+fn order_by_name<'a, R: 'a>(names: &Ids, judged: impl Iterator<Item = &'a mut Judged<R>>) {
+    let mut order: Vec<(u32, &str)> = (0..).zip(names.iter()).collect();
+    let key = |name: &str| name.parse::<f64>().ok().filter(|v| v.is_finite());
+    order.sort_by(|(_, a), (_, b)| match (key(a), key(b)) {
+        (Some(x), Some(y)) => x.total_cmp(&y).then(a.cmp(b)),
+        (x, y) => x.is_none().cmp(&y.is_none()).then(a.cmp(b)),
+    });
+    let mut place = vec![0; order.len()];
+    for (new, (old, _)) in (0..).zip(order) {
+        place[old as usize] = new;
+    }
+    for rows in judged {
+        rows.classes
+            .iter_mut()
+            .for_each(|c| *c = place[*c as usize]);
+    }
+}
