@@ -60,7 +60,7 @@ pub struct TrainMetric {
     constraints: Option<usize>,
 
     /// Nearest rows of its class that a row is to keep near, with --pairs-from neighbors
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     neighbors: usize,
 
     #[command(flatten)]

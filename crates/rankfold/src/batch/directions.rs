@@ -126,6 +126,80 @@ pub fn principal(points: &Points, count: usize, threads: usize) -> Result<(Mat<f
     Ok((q * turn, values))
 }
 
+/// The covariance of all points, and B with B Bᵀ the scatter between classes: the
+/// means of classes, weighted by the roots of their shares.
+fn scatters(points: &Points, classes: &[u32], threads: usize) -> (Mat<f64>, Mat<f64>) {
+    let (n, d) = (points.len(), points.features());
+    let mean = mean(points, threads);
+    let many = classes.iter().max().map_or(0, |&c| c as usize + 1);
+    let mut sizes = vec![0_usize; many];
+    classes.iter().for_each(|&c| sizes[c as usize] += 1);
+    let mut indicator = Rowwise::zero(n, many);
+    let width = indicator.width;
+    for (row, &c) in indicator.data.chunks_exact_mut(width).zip(classes) {
+        row[c as usize] = 1.0 / (n as f64 * sizes[c as usize] as f64).sqrt();
+    }
+    let sums = points.back(&indicator, many, threads);
+    let between = Mat::from_fn(d, many, |j, c| {
+        sums[(j, c)] - (sizes[c] as f64 / n as f64).sqrt() * mean[j]
+    });
+    (covariance(points, threads), between)
+}
+
+/// Replaces a share of a covariance by its mean in all directions.
+fn shrink(covariance: &mut Mat<f64>, share: f64) {
+    let d = covariance.nrows();
+    let level = (0..d).map(|j| covariance[(j, j)]).sum::<f64>() / d as f64;
+    *covariance *= faer::Scale(1.0 - share);
+    (0..d).for_each(|j| covariance[(j, j)] += share * level);
+}
+
+/// What is shrunk of the scatter inside classes for a start from class means.
+const SHRINKAGE: f64 = 0.1;
+
+/// How long directions are in which class means do not differ.
+const BESIDE_MEANS: f64 = 0.2;
+
+/// A start that knows the classes: rows are scaled to scatter alike inside of classes,
+/// then seen along the directions in which class means differ, at most one fewer than
+/// there are classes, and weakly along the principal directions of what is left.
+pub fn class_means(
+    points: &Points,
+    classes: &[u32],
+    count: usize,
+    threads: usize,
+) -> Result<Mat<f64>> {
+    let d = points.features();
+    if d > SMALL {
+        let most = points.len().saturating_sub(1);
+        let (directions, _) = principal(points, REDUCED.max(count).min(most), threads)?;
+        let k = directions.ncols();
+        let reduced = Points::dense(points.times(&directions, threads).to_mat(k));
+        return Ok(directions * class_means(&reduced, classes, count.min(k), threads)?);
+    }
+    let (all, between) = scatters(points, classes, threads);
+    let mut within = symmetric::part(&(&all - &between * between.transpose()));
+    shrink(&mut within, SHRINKAGE);
+    let root = symmetric::power(&within, -0.5);
+    let root =
+        root.ok_or_else(|| Error::input("rows that do not differ inside of their classes"))?;
+    let root = faer::Scale((d as f64).sqrt() / root.norm_l2()) * root;
+    let many = between.ncols().saturating_sub(1).min(count);
+    let means = &root * &between;
+    let (v, _) = leading(&symmetric::part(&(&means * means.transpose())), many)?;
+    let mut out = Mat::zeros(d, count);
+    out.subcols_mut(0, many).copy_from(&v);
+    if count > many {
+        let out_of = |m: &Mat<f64>| m - &v * (v.transpose() * m);
+        let seen = symmetric::part(&(&root * &all * &root));
+        let rest = out_of(&out_of(&seen).transpose().to_owned());
+        let (f, _) = leading(&symmetric::part(&rest), count - many)?;
+        let weak = faer::Scale(BESIDE_MEANS) * f;
+        out.subcols_mut(many, count - many).copy_from(&weak);
+    }
+    Ok(root * out)
+}
+
 /// The map after which points scatter by one in all directions inside of their
 /// classes, and in whose first columns the means of classes differ most: the
 /// discriminant directions of Fisher. `shrinkage` of the scatter inside classes is
@@ -146,26 +220,9 @@ pub fn discriminant(
         let inside = discriminant(&reduced, classes, count, shrinkage, threads)?;
         return Ok(directions * inside);
     }
-    let (n, all) = (points.len(), covariance(points, threads));
-    let mean = mean(points, threads);
-    // The means of classes, weighted by the roots of their shares: B Bᵀ is the
-    // scatter between classes.
-    let many = classes.iter().max().map_or(0, |&c| c as usize + 1);
-    let mut sizes = vec![0_usize; many];
-    classes.iter().for_each(|&c| sizes[c as usize] += 1);
-    let mut indicator = Rowwise::zero(n, many);
-    let width = indicator.width;
-    for (row, &c) in indicator.data.chunks_exact_mut(width).zip(classes) {
-        row[c as usize] = 1.0 / (n as f64 * sizes[c as usize] as f64).sqrt();
-    }
-    let sums = points.back(&indicator, many, threads);
-    let between = Mat::from_fn(d, many, |j, c| {
-        sums[(j, c)] - (sizes[c] as f64 / n as f64).sqrt() * mean[j]
-    });
+    let (all, between) = scatters(points, classes, threads);
     let mut within = symmetric::part(&(&all - &between * between.transpose()));
-    let level = (0..d).map(|j| within[(j, j)]).sum::<f64>() / d as f64;
-    within *= faer::Scale(1.0 - shrinkage);
-    (0..d).for_each(|j| within[(j, j)] += shrinkage * level);
+    shrink(&mut within, shrinkage);
     let (values, vectors) =
         symmetric::eigen(&within).ok_or_else(|| Error::input("features that are not finite"))?;
     let largest = values.last().copied().unwrap_or(0.0).max(0.0);

@@ -67,6 +67,30 @@ impl Points {
         Ok(Points(Kind::Sparse(by_rows, by_columns)))
     }
 
+    /// Some of the points; not of those that are features themselves.
+    pub fn select(&self, rows: &[u32]) -> Result<Self> {
+        let kind = match &self.0 {
+            Kind::Dense(x) => {
+                memory::require(
+                    8 * rows.len() as u128 * x.ncols() as u128,
+                    "some of the rows",
+                )?;
+                let row = |i: usize, j: usize| x[(rows[i] as usize, j)];
+                Kind::Dense(Mat::from_fn(rows.len(), x.ncols(), row))
+            }
+            Kind::Sparse(all, _) => {
+                let mut some = all.select(rows.iter().map(|&i| i as usize));
+                some.widen(all.columns());
+                let columns = transposed(&some)?;
+                Kind::Sparse(some, columns)
+            }
+            Kind::Unit(_) => {
+                return Err(Error::input("points that are features cannot be held out"));
+            }
+        };
+        Ok(Points(kind))
+    }
+
     /// How many points.
     pub fn len(&self) -> usize {
         match &self.0 {

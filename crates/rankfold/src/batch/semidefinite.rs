@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::linalg::Retraction;
     use crate::manifold::tests::matrix;
-    use crate::manifold::{Affine, Flat, LogEuclidean, Manifold, PolarPsd, scaled};
+    use crate::manifold::{Affine, Flat, LogEuclidean, PolarPsd, scaled};
 
     fn pairs(n: u32, count: u32) -> Vec<Pair> {
         let pair = |t: u32| Pair {

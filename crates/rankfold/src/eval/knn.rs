@@ -15,23 +15,35 @@ pub struct Neighbours<'a, R> {
     pub rank: usize,
 }
 
-/// How many rows have another class than most of their `k` nearest training rows;
+/// How the nearest rows voted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Votes {
+    /// Rows with another class than most of their nearest rows.
+    pub wrong: usize,
+    /// Nearest rows of another class than the row that asked, over all rows.
+    pub strangers: usize,
+}
+
+/// Compares the class of each row with that of most of its `k` nearest training rows;
 /// without training rows, of their `k` nearest other rows. Of equally frequent
 /// classes the smallest wins, of equally near rows the first. The result is the same
 /// for any number of threads.
 #[track_caller]
-pub fn knn_wrong<R: Real>(
+pub fn votes<R: Real>(
     k: usize,
     train: Option<Neighbours<'_, R>>,
     test: Neighbours<'_, R>,
     threads: usize,
-) -> usize {
+) -> Votes {
     let among = train.unwrap_or(test);
     assert_eq!(among.rank, test.rank, "coordinates of both");
     let queries: Vec<usize> = (0..test.classes.len()).collect();
     let scorer = Embedded::near(test.values, among.values, test.rank);
     let mut votes: Vec<u32> = Vec::with_capacity(k);
-    let mut wrong = 0;
+    let mut out = Votes {
+        wrong: 0,
+        strangers: 0,
+    };
     let count = |query: usize, found: &[(usize, f64)]| -> Result<(), Infallible> {
         votes.clear();
         votes.extend(found.iter().map(|&(row, _)| among.classes[row]));
@@ -39,7 +51,9 @@ pub fn knn_wrong<R: Real>(
         let runs = votes.chunk_by(|a, b| a == b);
         // The last of several maxima wins, so the smallest class must come last.
         let winner = runs.rev().max_by_key(|run| run.len()).map(|run| run[0]);
-        wrong += usize::from(winner != Some(test.classes[query]));
+        let own = test.classes[query];
+        out.wrong += usize::from(winner != Some(own));
+        out.strangers += votes.iter().filter(|&&class| class != own).count();
         Ok(())
     };
     let searched = match train {
@@ -47,7 +61,7 @@ pub fn knn_wrong<R: Real>(
         None => nearest(&scorer, &queries, k, threads, count),
     };
     let Ok(()) = searched;
-    wrong
+    out
 }
 
 #[cfg(test)]
@@ -81,13 +95,13 @@ mod tests {
                         classes,
                         rank,
                     };
-                    let found = knn_wrong(
+                    let found = super::votes(
                         k,
                         Some(rows(&train.0, &train.1)),
                         rows(&test.0, &test.1),
                         threads,
                     );
-                    assert_eq!(found as f64 / m as f64, want);
+                    assert_eq!(found.wrong as f64 / m as f64, want);
                 }
             }
         }
@@ -100,7 +114,20 @@ mod tests {
             classes: &[0, 1, 0, 1],
             rank: 1,
         };
-        assert_eq!(knn_wrong(1, None, rows, 1), 4);
-        assert_eq!(knn_wrong(1, Some(rows), rows, 1), 0);
+        let found = |train, k| super::votes(k, train, rows, 1);
+        assert_eq!(
+            found(None, 1),
+            Votes {
+                wrong: 4,
+                strangers: 4
+            }
+        );
+        assert_eq!(
+            found(Some(rows), 2),
+            Votes {
+                wrong: 2,
+                strangers: 4
+            }
+        );
     }
 }

@@ -21,7 +21,7 @@
 //! are other things than the rows that ask; no candidate is left out there.
 //! [`retrieval_listed()`] takes what each row looks for by number, such as labels.
 //!
-//! [`knn_wrong()`] lets the nearest rows vote for a class.
+//! [`votes()`] lets the nearest rows vote for a class.
 //!
 //! [`calibration`] measures whether a model that says how sure it is knows it.
 //!
@@ -54,6 +54,6 @@ mod retrieval;
 
 pub use cosine::Cosine;
 pub use embedded::Embedded;
-pub use knn::{Neighbours, knn_wrong};
+pub use knn::{Neighbours, Votes, votes};
 pub use nearest::{nearest, nearest_among};
 pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};

@@ -72,12 +72,35 @@ fn other_pair(random: &mut Random, n: usize) -> Pair {
     }
 }
 
-/// Random pairs of points: at most the near level inside a class, at least the far
-/// one between classes.
+/// Random pairs of points, in turn of one class and of two: at most the near level
+/// inside a class, at least the far one between classes. A point that is alone in its
+/// class has no pair of the first kind.
 pub(crate) fn random(classes: &[u32], count: usize, levels: Levels, seed: u64) -> Vec<Bounded> {
     let mut random = Random::new(seed, PAIRS);
-    let draw = |_| {
-        let pair = other_pair(&mut random, classes.len());
+    // Points by class, so that both the class and the rest are ranges.
+    let n = classes.len();
+    let mut order: Vec<u32> = (0..n as u32).collect();
+    order.sort_by_key(|&i| classes[i as usize]);
+    let mut place = vec![0; n];
+    (0..)
+        .zip(&order)
+        .for_each(|(at, &i)| place[i as usize] = at);
+    let draw = |turn: usize| {
+        let left = random.below(n);
+        let class = classes[left];
+        let first = order.partition_point(|&i| classes[i as usize] < class);
+        let size = order.partition_point(|&i| classes[i as usize] <= class) - first;
+        let right = match turn % 2 == 0 && size > 1 {
+            true => {
+                let step = 1 + random.below(size - 1);
+                first + (place[left] - first + step) % size
+            }
+            false => (first + size + random.below(n - size)) % n,
+        };
+        let pair = Pair {
+            left: left as u32,
+            right: order[right],
+        };
         same_or_not(pair, classes, levels)
     };
     (0..count).map(draw).collect()

@@ -3,7 +3,7 @@
 
 use crate::batch::{Points, discriminant, principal};
 use crate::data::Labelled;
-use crate::eval::{Neighbours, knn_wrong};
+use crate::eval::{Neighbours, Votes, votes};
 use crate::model::{Metrics, Model};
 use crate::task::inputs::renamed;
 use crate::task::similarity::classes;
@@ -85,19 +85,14 @@ impl Model {
         let mut train = train.transpose()?;
         let mut test = ready(data, &mut names)?;
         order_by_name(&names, train.iter_mut().chain([&mut test]));
-        let error = |error: usize| -> Metrics {
-            let share = error as f64 / test.classes.len() as f64;
+        let error = |found: Votes| -> Metrics {
+            let share = found.wrong as f64 / test.classes.len() as f64;
             [("knn_error".to_owned(), share)].into()
         };
         let model = {
             let rank = self.rank();
             let among = train.as_ref().map(|t| t.as_seen(&t.learned, rank));
-            error(knn_wrong(
-                k,
-                among,
-                test.as_seen(&test.learned, rank),
-                threads,
-            ))
+            error(votes(k, among, test.as_seen(&test.learned, rank), threads))
         };
         let mut controls = Vec::new();
         let d = test.points.features();
@@ -124,7 +119,7 @@ impl Model {
                 let (a, b) = (train.as_ref().map(projected), projected(&test));
                 let among = train.as_ref().zip(a.as_ref());
                 let among = among.map(|(t, values)| t.as_seen(values, rank));
-                let metrics = error(knn_wrong(k, among, test.as_seen(&b, rank), threads));
+                let metrics = error(votes(k, among, test.as_seen(&b, rank), threads));
                 controls.push(Control { name, metrics });
             }
         }

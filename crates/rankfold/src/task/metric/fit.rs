@@ -1,12 +1,13 @@
 //! A run of [`Metric`] on rows.
 
 use super::constraints::{given, levels, random};
-use super::engine::{Bounded, Engine, Lowered};
+use super::engine::{Bounded, Engine, Lowered, Told};
+use super::nearby::{nearby, star};
 use super::start::start;
-use super::{Metric, MetricInit, MetricLearner, RANK};
+use super::{Metric, MetricInit, MetricLearner, PairsFrom, RANK};
 use crate::batch::{Bounds, Distances, Ended, Itml, Points, Wish, principal};
 use crate::data::{Constraint, Labelled};
-use crate::eval::{Neighbours, knn_wrong};
+use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Full, Psd, Tall};
 use crate::linalg::symmetric;
 use crate::model::{Card, Counters, Distances as Levels, Metrics, Model, Precise, Score};
@@ -17,12 +18,34 @@ use crate::task::session::CurvePoint;
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result, SparseVec, memory};
 use faer::Mat;
+use std::borrow::Cow;
 
-/// Iterations unless others are asked for.
+/// Iterations on given constraints unless others are asked for.
 const ITERATIONS: usize = 200;
+
+/// Iterations on random pairs that are chosen from: stopping early is what keeps a
+/// metric from fitting pairs instead of classes.
+const STEPS: [usize; 9] = [0, 5, 10, 15, 20, 30, 50, 75, 100];
+
+/// Iterations between two looks for the nearest rows, and looks at most.
+const ROUND: usize = 5;
+const ROUNDS: usize = 6;
+
+/// Nearest rows of other classes that a row is held away from.
+const FAR: usize = 20;
 
 /// Neighbours that vote in validation.
 const VOTES: usize = 5;
+
+/// Rows are held out in so many parts, one after the other, until so many have been
+/// judged; small data are parted anew several times.
+const PARTS: usize = 5;
+const ENOUGH: usize = 1000;
+const FEW: usize = 500;
+const ANEW: usize = 4;
+
+/// Held-out rows of a part that are judged at most.
+const MOST_JUDGED: usize = 2000;
 
 /// How a run ended.
 #[derive(Debug, Clone)]
@@ -43,19 +66,26 @@ pub struct MetricFit {
     pub cost: f64,
 }
 
-/// Rows that judge, as the model sees them.
-struct Validation {
+/// Rows as the model sees them, with their classes where these are known.
+#[derive(Clone)]
+struct Part {
     points: Points,
-    classes: Vec<u32>,
+    classes: Option<Vec<u32>>,
+}
+
+/// Where a run starts, and how long it goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Plan {
+    init: MetricInit,
+    steps: usize,
 }
 
 /// What a run works on.
 struct Run<'a, R: Real> {
     options: &'a Metric,
     things: Things<'a, R>,
-    points: Points,
-    classes: Option<Vec<u32>>,
-    validation: Option<Validation>,
+    train: Part,
+    validation: Option<Part>,
 }
 
 /// How the run goes on, and the best W so far.
@@ -151,29 +181,32 @@ impl<'a, R: Real> Run<'a, R> {
                 let found = renamed(&mut names, &valid.labels, found);
                 let same = data.features.align(valid.rows.clone(), &valid.features)?;
                 let prepared = things.preprocess.apply(&same, rows.columns())?;
-                Some(Validation {
+                Some(Part {
                     points: Points::new(&prepared)?,
-                    classes: found,
+                    classes: Some(found),
                 })
             }
-            None if !out.is_empty() => Some(Validation {
+            None if !out.is_empty() => Some(Part {
                 points: of(&out)?,
-                classes: pick(&out).unwrap_or_default(),
+                classes: pick(&out),
             }),
             None => None,
         };
+        let train = Part {
+            classes: pick(&members),
+            points,
+        };
         Ok(Run {
             options,
-            classes: pick(&members),
             things,
-            points,
+            train,
             validation,
         })
     }
 
     /// The rank, and whether it is full.
     fn rank(&self) -> Result<usize> {
-        let d = self.points.features();
+        let d = self.train.points.features();
         if d == 0 {
             return Err(Error::input("rows without features have no metric"));
         }
@@ -197,16 +230,21 @@ impl<'a, R: Real> Run<'a, R> {
             solver: options.solver,
             subspace_weight: options.subspace_weight,
             retraction: options.retraction,
-            iterations: options.iterations.unwrap_or(ITERATIONS),
+            iterations: ITERATIONS,
             tolerance: options.tolerance,
             threads: options.threads,
         }
     }
 
-    /// The constraints of the whole run.
-    fn bounds(&self, constraints: Option<&[Constraint]>, levels: Levels) -> Result<Vec<Bounded>> {
+    /// Constraints that a file gives, or random ones.
+    fn bounds(
+        &self,
+        part: &Part,
+        constraints: Option<&[Constraint]>,
+        levels: Levels,
+    ) -> Result<Vec<Bounded>> {
         if let Some(constraints) = constraints {
-            let n = self.points.len() as u32;
+            let n = part.points.len() as u32;
             let beyond = constraints.iter().position(|c| c.left >= n || c.right >= n);
             if let Some(i) = beyond {
                 return Err(Error::input(format!(
@@ -215,23 +253,227 @@ impl<'a, R: Real> Run<'a, R> {
             }
             return Ok(given(constraints, levels));
         }
-        let classes = self.classes.as_deref().unwrap_or_default();
+        let classes = part.classes.as_deref().unwrap_or_default();
         let mut different = classes.to_vec();
         different.sort_unstable();
         different.dedup();
         let c = different.len();
         if c < 2 {
-            return Err(Error::input(
-                "all rows are of one class: a metric needs two classes at least, or constraints",
-            ));
+            return Err(one_class());
         }
-        let usual = 40 * c * (c - 1);
         let count = self.options.constraints.unwrap_or_else(|| {
             let more = classes.len().saturating_mul(10).min(100_000);
-            usual.max(more)
+            more.max(40 * c * (c - 1))
         });
         memory::require(count as u128 * 64, &format!("{count} constraints"))?;
         Ok(random(classes, count, levels, self.options.seed))
+    }
+
+    /// Learns from a part of the rows. `told` is called with the start as well, as
+    /// iteration 0.
+    fn learn(
+        &self,
+        part: &Part,
+        constraints: Option<&[Constraint]>,
+        (rank, plan): (usize, Plan),
+        told: Told<'_>,
+    ) -> Result<Learned> {
+        let options = self.options;
+        let threads = options.threads;
+        let classes = part.classes.as_deref();
+        let first = start(plan.init, &part.points, classes, rank, threads)?;
+        let levels = levels(&part.points, &first, options.seed, threads)?;
+        if !told(0, f64::NAN, &first) || plan.steps == 0 {
+            return Ok(Learned::at(first, levels));
+        }
+        if constraints.is_none() && options.pairs_from == PairsFrom::Neighbors {
+            return self.from_neighbours(part, first, levels, plan.steps, told);
+        }
+        let bounds = self.bounds(part, constraints, levels)?;
+        let mut engine = self.engine();
+        engine.iterations = plan.steps;
+        let lowered = match options.learner {
+            MetricLearner::Itml => self.itml(part, &first, &bounds, told)?,
+            MetricLearner::Lego => self.lego(part, &first, &bounds)?,
+            _ => engine.bounds(&part.points, &bounds, &first, told)?,
+        };
+        let pairs = bounds.iter().map(|(pair, ..)| *pair).collect();
+        let distances = Distances::new(&part.points, pairs, threads)?;
+        let wish = Bounds {
+            list: bounds.iter().map(|&(_, bound, y)| (bound, y)).collect(),
+        };
+        let judge = move |factor: &Mat<f64>| {
+            let found = distances.of(&distances.project(factor));
+            (wish.violated(&found), found.len(), wish.cost(&found))
+        };
+        let (violated, constraints, cost) = judge(&lowered.factor);
+        Ok(Learned {
+            factor: lowered.factor,
+            ended: lowered.ended,
+            levels,
+            violated,
+            constraints,
+            cost,
+        })
+    }
+
+    /// Looks for the nearest rows, learns for some iterations that those of other
+    /// classes are to be farther, and looks again.
+    fn from_neighbours(
+        &self,
+        part: &Part,
+        first: Mat<f64>,
+        levels: Levels,
+        steps: usize,
+        told: Told<'_>,
+    ) -> Result<Learned> {
+        let threads = self.options.threads;
+        let classes = part.classes.as_deref().unwrap_or_default();
+        let star = star(classes, self.options.neighbours, FAR)?;
+        let mut engine = self.engine();
+        let mut out = Learned::at(first, levels);
+        let (mut done, mut on) = (0, true);
+        while on && done < steps {
+            let (pairs, margins) = nearby(&part.points, classes, &out.factor, star, threads);
+            let distances = Distances::new(&part.points, pairs, threads)?;
+            engine.iterations = ROUND.min(steps - done);
+            let lowered = engine.lower(
+                distances.clone(),
+                margins.clone(),
+                &out.factor,
+                &mut |i, cost, g| {
+                    on = told(done + i, cost, g);
+                    on
+                },
+            )?;
+            let found = distances.of(&distances.project(&lowered.factor));
+            (out.violated, out.constraints) = margins.violated(&found);
+            out.cost = lowered.cost;
+            out.ended = Ended::Iterations;
+            out.factor = lowered.factor;
+            if lowered.iterations == 0 {
+                out.ended = Ended::Converged;
+                break;
+            }
+            done += lowered.iterations;
+        }
+        Ok(out)
+    }
+
+    /// Starts that are chosen from.
+    fn starts(&self, rank: usize, given: bool) -> Vec<MetricInit> {
+        let plain = match rank == self.train.points.features() {
+            true => MetricInit::Identity,
+            false => MetricInit::Pca,
+        };
+        match self.options.init {
+            Some(init) => vec![init],
+            None if given || self.options.pairs_from == PairsFrom::Random => vec![plain],
+            None => vec![plain, MetricInit::ClassMeans],
+        }
+    }
+
+    /// Where to start and how long to go on. What is not given is chosen by how well
+    /// the nearest rows vote for held-out ones.
+    fn plan(&self, rank: usize, given: bool) -> Result<Plan> {
+        let options = self.options;
+        let starts = self.starts(rank, given);
+        let neighbours = options.pairs_from == PairsFrom::Neighbors;
+        let all = match (options.iterations, neighbours) {
+            (Some(steps), _) => vec![steps],
+            (None, true) => (0..=ROUNDS).map(|round| round * ROUND).collect(),
+            (None, false) => STEPS.to_vec(),
+        };
+        let most = all.last().copied().unwrap_or(0);
+        let fixed = |init| Plan { init, steps: most };
+        if given || options.learner.is_baseline() {
+            let steps = options.iterations.unwrap_or(ITERATIONS);
+            let init = starts[0];
+            return Ok(Plan { init, steps });
+        }
+        // With rows that judge, the best iteration is found on the way.
+        if starts.len() == 1 && (all.len() == 1 || self.validation.is_some()) {
+            return Ok(fixed(starts[0]));
+        }
+        let mut scores = vec![vec![0.0; all.len()]; starts.len()];
+        for (train, test) in self.held_out()? {
+            for (init, scores) in starts.iter().zip(&mut scores) {
+                let mut at = 0;
+                let mut last = f64::NAN;
+                self.learn(&train, None, (rank, fixed(*init)), &mut |done, _, g| {
+                    if all.get(at) == Some(&done) {
+                        last = self.disorder(&train, &test, g);
+                        scores[at] += last;
+                        at += 1;
+                    }
+                    true
+                })?;
+                // A run that converged stays where it is.
+                scores[at..].iter_mut().for_each(|score| *score += last);
+            }
+        }
+        let mut best = (f64::INFINITY, fixed(starts[0]));
+        for (init, scores) in starts.iter().zip(&scores) {
+            for (&steps, &score) in all.iter().zip(scores) {
+                if score < best.0 {
+                    best = (score, Plan { init: *init, steps });
+                }
+            }
+        }
+        let mut plan = best.1;
+        if self.validation.is_some() {
+            plan.steps = most;
+        }
+        Ok(plan)
+    }
+
+    /// Parts to learn from, each with rows that judge it: those given, or some of its own.
+    fn held_out(&self) -> Result<Vec<(Cow<'_, Part>, Cow<'_, Part>)>> {
+        if let Some(validation) = &self.validation {
+            return Ok(vec![(
+                Cow::Borrowed(&self.train),
+                Cow::Borrowed(validation),
+            )]);
+        }
+        let classes = self.train.classes.as_deref().unwrap_or_default();
+        let n = classes.len();
+        let parts = ENOUGH.div_ceil((n / PARTS).max(1)).clamp(1, PARTS);
+        let times = if n < FEW { ANEW } else { 1 };
+        let mut out = Vec::new();
+        for time in 0..times as u64 {
+            // The rows of a class, in an order of their own, go to one part after the other.
+            let key = splitmix64(splitmix64(self.options.seed ^ 0x666f_6c64) ^ time);
+            let mut order: Vec<u32> = (0..n as u32).collect();
+            order.sort_by_cached_key(|&i| (classes[i as usize], splitmix64(key ^ u64::from(i)), i));
+            for part in 0..parts {
+                let place = |at: usize| at % PARTS == part;
+                let pick = |held: bool, most: usize| -> Result<Part> {
+                    let mut rows: Vec<u32> = (order.iter().enumerate())
+                        .filter(|&(at, _)| place(at) == held)
+                        .map(|(_, &i)| i)
+                        .collect();
+                    if rows.len() > most {
+                        rows.sort_by_cached_key(|&i| splitmix64(key ^ u64::from(i)));
+                        rows.truncate(most);
+                    }
+                    rows.sort_unstable();
+                    Ok(Part {
+                        points: self.train.points.select(&rows)?,
+                        classes: Some(rows.iter().map(|&i| classes[i as usize]).collect()),
+                    })
+                };
+                let (train, test) = (pick(false, usize::MAX)?, pick(true, MOST_JUDGED)?);
+                let known = train.classes.as_deref().unwrap_or_default();
+                let several = known.iter().any(|c| *c != known[0]);
+                if several && !test.points.is_empty() {
+                    out.push((Cow::Owned(train), Cow::Owned(test)));
+                }
+            }
+        }
+        match out.is_empty() {
+            true => Err(one_class()),
+            false => Ok(out),
+        }
     }
 
     fn fit(
@@ -240,15 +482,14 @@ impl<'a, R: Real> Run<'a, R> {
         see: &mut dyn FnMut(&CurvePoint) -> bool,
     ) -> Result<MetricFit> {
         let options = self.options;
-        let (k, d) = (self.rank()?, self.points.features());
-        let init = options.init.unwrap_or(match k == d {
-            true => MetricInit::Identity,
-            false => MetricInit::Pca,
-        });
-        let classes = self.classes.as_deref();
-        let first = start(init, &self.points, classes, k, options.threads)?;
-        let levels = levels(&self.points, &first, options.seed, options.threads)?;
-        let bounds = self.bounds(constraints, levels)?;
+        let rank = self.rank()?;
+        if constraints.is_none() {
+            let classes = self.train.classes.as_deref().unwrap_or_default();
+            if classes.iter().all(|c| *c == classes[0]) {
+                return Err(one_class());
+            }
+        }
+        let plan = self.plan(rank, constraints.is_some())?;
         let mut course = Course {
             see,
             done: 0,
@@ -259,46 +500,39 @@ impl<'a, R: Real> Run<'a, R> {
             history: Vec::new(),
             stopped: None,
         };
-        let lowered = match options.learner {
-            MetricLearner::Itml => self.itml(&first, &bounds, &mut course)?,
-            MetricLearner::Lego => self.lego(&first, &bounds, &mut course)?,
-            _ => {
-                let mut told = |_, cost, g: &Mat<f64>| self.told(&mut course, cost, g);
-                self.engine()
-                    .bounds(&self.points, &bounds, &first, &mut told)?
-            }
-        };
-        let stopped = course.stopped.unwrap_or(match lowered.ended {
+        let learned = self.learn(
+            &self.train,
+            constraints,
+            (rank, plan),
+            &mut |done, cost, g| done == 0 || self.told(&mut course, cost, g),
+        )?;
+        let stopped = course.stopped.unwrap_or(match learned.ended {
             Ended::Converged => "converged",
             _ => "steps",
         });
-        let (factor, iterations, metrics) = match course.best.take() {
+        let (factor, metrics) = match course.best.take() {
             Some((_, factor, at)) => {
-                let point = course
-                    .history
-                    .iter()
-                    .find(|p| p.counters.steps == at as u64);
-                (factor, course.done, point.map(|p| p.metrics.clone()))
+                let mut points = course.history.iter();
+                let point = points.find(|p| p.counters.steps == at as u64);
+                (factor, point.map(|p| p.metrics.clone()))
             }
-            None => (lowered.factor, course.done, None),
+            None => (learned.factor, None),
         };
-        let distances = {
-            let pairs = bounds.iter().map(|(pair, ..)| *pair).collect();
-            Distances::new(&self.points, pairs, options.threads)?
-        };
-        let found = distances.of(&distances.project(&factor));
-        let wish = Bounds {
-            list: bounds.iter().map(|&(_, bound, y)| (bound, y)).collect(),
-        };
-        let model = self.model(&factor, init, levels, iterations, course.history)?;
+        let model = self.model(
+            &factor,
+            plan.init,
+            learned.levels,
+            course.done,
+            course.history,
+        )?;
         Ok(MetricFit {
             model,
-            iterations,
+            iterations: course.done,
             stopped,
             metrics: metrics.unwrap_or_default(),
-            constraints: bounds.len(),
-            violated: wish.violated(&found),
-            cost: wish.cost(&found),
+            constraints: learned.constraints,
+            violated: learned.violated,
+            cost: learned.cost,
         })
     }
 
@@ -310,7 +544,8 @@ impl<'a, R: Real> Run<'a, R> {
         }
         let mut point = point(course.done, cost);
         if let Some(validation) = &self.validation {
-            let error = self.knn_error(validation, factor);
+            let found = self.votes(&self.train, validation, factor);
+            let error = found.wrong as f64 / validation.points.len() as f64;
             point.metrics.insert("knn_error".into(), error);
             course.history.push(point.clone());
             if course.best.as_ref().is_none_or(|best| error < best.0) {
@@ -328,39 +563,44 @@ impl<'a, R: Real> Run<'a, R> {
         course.stopped.is_none()
     }
 
-    fn knn_error(&self, validation: &Validation, factor: &Mat<f64>) -> f64 {
+    /// How the nearest rows of a part vote for those of another under W = G Gᵀ.
+    fn votes(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> Votes {
         let threads = self.options.threads;
         let rank = factor.ncols();
-        let project = |points: &Points| points.embedded(factor, threads);
-        let (train, test) = (project(&self.points), project(&validation.points));
-        let rows = |values, classes| Neighbours {
-            values,
-            classes,
-            rank,
-        };
-        let known = self.classes.as_deref().unwrap_or_default();
-        let wrong = knn_wrong(
-            VOTES,
-            Some(rows(&train, known)),
-            rows(&test, &validation.classes),
-            threads,
-        );
-        wrong as f64 / validation.classes.len() as f64
+        let values = [train, test].map(|part| part.points.embedded(factor, threads));
+        let [train, test] = [(train, &values[0]), (test, &values[1])].map(|(part, values)| {
+            let classes = part.classes.as_deref().unwrap_or_default();
+            Neighbours {
+                values: &values[..],
+                classes,
+                rank,
+            }
+        });
+        votes(VOTES, Some(train), test, threads)
+    }
+
+    /// The k-NN error and the share of strangers among the nearest: smoother than the
+    /// error alone.
+    fn disorder(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> f64 {
+        let found = self.votes(train, test, factor);
+        let strangers = found.strangers as f64 / VOTES.min(train.points.len()) as f64;
+        (found.wrong as f64 + strangers) / test.points.len() as f64
     }
 
     /// Principal directions, and the points in them, where the rank is not full.
-    fn reduced(&self, first: &Mat<f64>) -> Result<(Option<Mat<f64>>, Mat<f64>)> {
-        let (k, d) = (first.ncols(), self.points.features());
+    fn reduced(&self, part: &Part, first: &Mat<f64>) -> Result<(Option<Mat<f64>>, Mat<f64>)> {
+        let points = &part.points;
+        let (k, d) = (first.ncols(), points.features());
         let threads = self.options.threads;
-        memory::require(self.points.len() as u128 * k as u128 * 16, "projected rows")?;
+        memory::require(points.len() as u128 * k as u128 * 16, "projected rows")?;
         match k == d {
             true => {
                 let all = Mat::identity(d, d);
-                Ok((None, self.points.product(&all, threads)))
+                Ok((None, points.product(&all, threads)))
             }
             false => {
-                let (directions, _) = principal(&self.points, k, threads)?;
-                let reduced = self.points.product(&directions, threads);
+                let (directions, _) = principal(points, k, threads)?;
+                let reduced = points.product(&directions, threads);
                 Ok((Some(directions), reduced))
             }
         }
@@ -369,25 +609,18 @@ impl<'a, R: Real> Run<'a, R> {
     /// ITML at full rank, or after PCA.
     fn itml(
         &self,
+        part: &Part,
         first: &Mat<f64>,
         bounds: &[Bounded],
-        course: &mut Course<'_>,
+        told: Told<'_>,
     ) -> Result<Lowered> {
-        let (directions, x) = self.reduced(first)?;
+        let (directions, x) = self.reduced(part, first)?;
         let itml = Itml {
             slack: self.options.slack,
             rounds: self.options.iterations.unwrap_or(Itml::default().rounds),
             ..Itml::default()
         };
-        let mut stopped = false;
-        let (w, rounds) = itml.learn(&x, bounds, &mut |round| {
-            course.done = round;
-            stopped = !(course.see)(&point(round, f64::NAN));
-            !stopped
-        })?;
-        if stopped {
-            course.stopped = Some("interrupted");
-        }
+        let (w, rounds) = itml.learn(&x, bounds, &mut |round| told(round, f64::NAN, first))?;
         let ended = match rounds < itml.rounds {
             true => Ended::Converged,
             false => Ended::Iterations,
@@ -397,13 +630,8 @@ impl<'a, R: Real> Run<'a, R> {
 
     /// One pass of LEGO over the constraints, at full rank or after PCA, with the best
     /// of several step sizes by the cost at its end.
-    fn lego(
-        &self,
-        first: &Mat<f64>,
-        bounds: &[Bounded],
-        course: &mut Course<'_>,
-    ) -> Result<Lowered> {
-        let (directions, x) = self.reduced(first)?;
+    fn lego(&self, part: &Part, first: &Mat<f64>, bounds: &[Bounded]) -> Result<Lowered> {
+        let (directions, x) = self.reduced(part, first)?;
         let sizes: Vec<f64> = match self.options.step_size {
             Some(size) => vec![size],
             None => (-10..=3).map(|power| 10_f64.powi(power)).collect(),
@@ -418,7 +646,6 @@ impl<'a, R: Real> Run<'a, R> {
             }
         }
         let (_, w) = best.ok_or_else(|| Error::failure("LEGO left the range of numbers"))?;
-        course.done = passes;
         lowered(directions, &w, passes, Ended::Iterations)
     }
 
@@ -453,6 +680,33 @@ impl<'a, R: Real> Run<'a, R> {
             levels: None,
         })
     }
+}
+
+/// What a part of a run came to.
+struct Learned {
+    factor: Mat<f64>,
+    ended: Ended,
+    levels: Levels,
+    violated: usize,
+    constraints: usize,
+    cost: f64,
+}
+
+impl Learned {
+    fn at(factor: Mat<f64>, levels: Levels) -> Self {
+        Learned {
+            factor,
+            ended: Ended::Iterations,
+            levels,
+            violated: 0,
+            constraints: 0,
+            cost: f64::NAN,
+        }
+    }
+}
+
+fn one_class() -> Error {
+    Error::input("all rows are of one class: a metric needs two classes at least, or constraints")
 }
 
 pub(super) fn needs_one_label(error: Error) -> Error {

@@ -8,10 +8,9 @@ mod constraints;
 mod engine;
 mod evaluation;
 mod fit;
+mod nearby;
 mod start;
 
-pub(crate) use constraints::percentile;
-pub(crate) use engine::{Bounded, Engine, Lowered};
 pub use evaluation::{Control, MetricEvaluation};
 pub use fit::MetricFit;
 
@@ -207,7 +206,7 @@ impl Metric {
             rank: None,
             pairs_from: PairsFrom::Random,
             constraints: None,
-            neighbours: 3,
+            neighbours: 5,
             init: None,
             iterations: None,
             tolerance: 1e-5,

@@ -1,13 +1,9 @@
 //! Where a metric starts.
 
 use super::MetricInit;
-use crate::batch::{Points, discriminant, principal};
+use crate::batch::{Points, class_means, principal};
 use crate::{Error, Result};
 use faer::Mat;
-
-/// The share of the scatter inside classes that is replaced by its mean when classes
-/// are told apart: enough to make it invertible.
-const SHRINKAGE: f64 = 0.05;
 
 /// G of rank `k` at the start.
 pub(crate) fn start(
@@ -24,7 +20,7 @@ pub(crate) fn start(
         MetricInit::ClassMeans => {
             let classes = classes
                 .ok_or_else(|| Error::input("a start from class means needs rows with labels"))?;
-            discriminant(points, classes, k, SHRINKAGE, threads)
+            class_means(points, classes, k, threads)
         }
     }
 }
