@@ -11,6 +11,7 @@ mod informative;
 mod inputs;
 mod online;
 mod pairs;
+mod pretrain;
 mod ranking;
 mod session;
 mod similarity;
@@ -28,6 +29,7 @@ pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};
+pub use pretrain::{ChosenStep, StepTrial, choose_step};
 pub use ranking::{
     LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
     Subgradient, Violation, WARP_TRIALS, draws, multilabel_hinge, warp,

@@ -13,6 +13,7 @@ mod models;
 mod objects;
 mod oracle;
 mod projection;
+mod psd;
 mod ranking;
 mod regression;
 mod retrieval;
