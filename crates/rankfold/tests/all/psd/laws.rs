@@ -306,3 +306,42 @@ fn gradient_norms_are_those_of_the_metric() {
         }
     }
 }
+
+#[test]
+fn a_flat_step_changes_the_rows_of_its_example_only() {
+    let mut planted = Planted::new(14, (30, 4), 3);
+    let g = planted.random.matrix(30, 4);
+    let mut learner = flat::<f32>(&g);
+    for batch in [1, 3] {
+        for _ in 0..50 {
+            let before = learner.form().clone();
+            let cases = planted.batch(batch, true);
+            learn(&mut learner, &cases, Step::new(1e-3));
+            let touched = |i: usize| cases.iter().any(|c| c.p[i] != 0.0 || c.q[i] != 0.0);
+            for i in (0..30).filter(|&i| !touched(i)) {
+                assert_eq!(before.factor().row(i), learner.form().factor().row(i));
+            }
+        }
+    }
+}
+
+/// The steps of the proof, from a start far too large: W comes down and is learned.
+#[test]
+fn the_steps_of_the_proof_converge() {
+    let shape = (8, 2);
+    let mut planted = Planted::new(15, shape, 8);
+    planted.noise = 0.0;
+    let g: M = Scale(10.0) * planted.random.matrix(8, 2);
+    let rule = StepRule::Convergent {
+        size: 0.02,
+        half_life: 1e4,
+    };
+    let mut learner = flat::<f64>(&g);
+    let mut last = 0.0;
+    for t in 0..20_000 {
+        let size = rule.size(t, || learner.form().trace());
+        last = learn_one(&mut learner, &planted.square(), paper(size)).loss;
+    }
+    let apart = norm(&(learner.w() - &planted.w)) / norm(&planted.w);
+    assert!(apart < 1e-2, "{apart} {last}");
+}

@@ -15,7 +15,8 @@ use faer::Scale;
 use rankfold::form::{Full, PolarPsd as PolarPsdForm, Psd};
 use rankfold::linalg::{Retraction, Square, qf, symmetric};
 use rankfold::online::{
-    Cone, ConeUpdate, Flat, Learned, Learner, Mixed, Oja, Outcome, PolarPsd, RankOne, Step, Terms,
+    Cone, ConeUpdate, Flat, Learned, Learner, Mixed, Oja, Outcome, PolarPsd, RankOne, Step,
+    StepRule, Terms,
 };
 use rankfold::{Loss, Real, SparseVec, check};
 

@@ -1,7 +1,6 @@
 //! Sizes of steps chosen by short runs.
 
 use super::*;
-use rankfold::online::StepRule;
 use rankfold::task::choose_step;
 
 fn with_examples<T>(cases: &[Case], see: impl FnOnce(&[Mixed<'_, f64>]) -> T) -> T {
