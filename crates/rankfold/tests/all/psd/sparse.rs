@@ -25,7 +25,7 @@ fn side_by_side<P: Clone, L: Learner<f64> + Seen>(
     assert!(wobble < 1e-9, "{what}: the control moves by {wobble:e}");
     let error = norm(&(fast.w() - w(&plain))) / scale;
     assert!(
-        error < 1e-11 + 300.0 * wobble,
+        error < 1e-12 + 300.0 * wobble,
         "{what}: {error:e}, the control {wobble:e}"
     );
     fast
