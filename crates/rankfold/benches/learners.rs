@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --workspace --bench learners`
 
-use rankfold::form::{Diagonal, Factored, Form, Full, Gaussian, Polar, Psd, Tall};
+use rankfold::form::{Diagonal, Factored, Form, Full, Gaussian, Polar, PolarPsd, Psd, Tall};
 use rankfold::online::{AnyLearner, Learner, Outcome, RankOne, Rule, Shape, Step};
 use rankfold::random::{Random, normal_at};
 use rankfold::{Loss, SparseVec};
@@ -50,6 +50,10 @@ impl Runner {
             Shape::Polar => {
                 let form = Factored::new(tall(0), tall(1));
                 Form::Polar(Polar::from_factored(form).expect("full rank"))
+            }
+            Shape::PolarPsd => {
+                let form = PolarPsd::from_psd(Psd::new(tall(0)));
+                Form::PolarPsd(form.expect("full rank"))
             }
             Shape::Full => Form::Full(Full::diagonal(n, n, 1.0).expect("it fits")),
             Shape::Diagonal => Form::Diagonal(Diagonal::new(n, n, 0.0)),

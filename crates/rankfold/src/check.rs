@@ -3,7 +3,7 @@
 
 pub use crate::manifold::laws::{geometry, semidefinite};
 
-use crate::form::{Factored, Orthonormal, Polar, Psd, Tall};
+use crate::form::{Factored, Orthonormal, Polar, PolarPsd, Psd, Tall};
 use crate::linalg::Square;
 use crate::online::{Learner, Outcome, RankOne, Step};
 use crate::sample::TripletSource;
@@ -54,15 +54,25 @@ pub struct PolarReport {
 
 /// Compares the tracked matrices of a polar form with its rows.
 pub fn polar<R: Real>(form: &Polar<R>) -> PolarReport {
-    let gram = |side: &Orthonormal<R>| {
-        let off = side.gram.to_faer() - side.tall.gram_now().to_faer();
-        off.norm_l2() / side.gram.norm()
-    };
-    let inverse = |side: &Orthonormal<R>| residual(&side.map, &side.inverse);
+    let (left, right) = (orthonormal(&form.left), orthonormal(&form.right));
     PolarReport {
-        orthonormal: form.skewness(),
-        gram: gram(&form.left).max(gram(&form.right)),
-        inverse: inverse(&form.left).max(inverse(&form.right)),
+        orthonormal: left.orthonormal.max(right.orthonormal),
+        gram: left.gram.max(right.gram),
+        inverse: left.inverse.max(right.inverse),
+    }
+}
+
+/// Compares the tracked matrices of a polar form of one factor with its rows.
+pub fn polar_psd<R: Real>(form: &PolarPsd<R>) -> PolarReport {
+    orthonormal(&form.factor)
+}
+
+fn orthonormal<R: Real>(side: &Orthonormal<R>) -> PolarReport {
+    let off = side.gram.to_faer() - side.tall.gram_now().to_faer();
+    PolarReport {
+        orthonormal: side.skewness(),
+        gram: off.norm_l2() / side.gram.norm(),
+        inverse: residual(&side.map, &side.inverse),
     }
 }
 
@@ -249,6 +259,7 @@ mod tests {
                 let form = Factored::new(tall(0), tall(4));
                 Form::Polar(Polar::from_factored(form).unwrap())
             }
+            Shape::PolarPsd => Form::PolarPsd(PolarPsd::from_psd(Psd::new(tall(0))).unwrap()),
             Shape::Full => Form::Full(Full::diagonal(9, 9, 1.0).unwrap()),
             Shape::Diagonal => Form::Diagonal(Diagonal::new(9, 9, 1.0)),
             Shape::Gaussian => Form::Gaussian(Gaussian::new(9, 9, 1.0).unwrap()),

@@ -4,7 +4,7 @@
 //! Its best approximation of rank k follows from their Gram matrices, so it
 //! costs a few passes over the rows, O((n + m) k²), and k³.
 
-use super::{Factored, Form, FormRef, Full, Psd, Tall};
+use super::{Factored, Form, FormRef, Full, Gauge, PolarPsd, Psd, Tall};
 use crate::linalg::{Square, svd};
 use crate::{Real, Result};
 use faer::Mat;
@@ -17,7 +17,15 @@ pub(crate) fn blend<R: Real>(
     share: f64,
 ) -> Result<Option<Form<R>>> {
     Ok(match (average, form) {
-        (Form::Psd(average), FormRef::Psd(form)) => psd(average, form, share)?.map(Form::Psd),
+        (Form::Psd(average), FormRef::Psd(form)) => {
+            let (old, new) = (average.gauge(), form.gauge());
+            psd([average.factor(), form.factor()], [old, new], share)?.map(Form::Psd)
+        }
+        (Form::PolarPsd(average), FormRef::PolarPsd(form)) => {
+            let (old, new) = (average.gauge(), form.gauge());
+            let sum = psd([average.factor(), form.factor()], [old, new], share)?;
+            sum.and_then(PolarPsd::from_psd).map(Form::PolarPsd)
+        }
         (Form::Factored(average), FormRef::Factored(form)) => {
             factored(average, form, share)?.map(Form::Factored)
         }
@@ -76,13 +84,17 @@ fn root(gram: &Mat<f64>) -> Option<(Mat<f64>, Vec<f64>)> {
     largest.is_finite().then_some((vectors, roots))
 }
 
-fn psd<R: Real>(average: &Psd<R>, form: &Psd<R>, share: f64) -> Result<Option<Psd<R>>> {
-    let (Some(old), Some(new)) = (average.gauge(), form.gauge()) else {
+fn psd<R: Real>(
+    talls: [&Tall<R>; 2],
+    gauges: [Option<Gauge>; 2],
+    share: f64,
+) -> Result<Option<Psd<R>>> {
+    let [Some(old), Some(new)] = gauges else {
         return Ok(None);
     };
-    let k = form.rank();
+    let k = talls[0].rank();
     let pair = Pair {
-        talls: [average.factor(), form.factor()],
+        talls,
         maps: [
             faer::Scale((1.0 - share).sqrt()) * old.left.to_faer(),
             faer::Scale(share.sqrt()) * new.left.to_faer(),
@@ -173,6 +185,7 @@ mod tests {
         let rows = match form {
             Form::Psd(form) => form.to_dense(),
             Form::Factored(form) => form.to_dense(),
+            Form::PolarPsd(form) => form.to_dense(),
             Form::Full(form) => form.to_dense(),
             _ => unreachable!("not blended here"),
         };
@@ -193,6 +206,7 @@ mod tests {
             let forms = |seed: usize| {
                 [
                     Form::Psd(Psd::new(tall(11, k, seed))),
+                    Form::PolarPsd(PolarPsd::from_psd(Psd::new(tall(11, k, seed))).unwrap()),
                     Form::Factored(Factored::new(tall(11, k, seed), tall(8, k, seed + 1))),
                 ]
             };

@@ -3,6 +3,7 @@
 use super::groups::Groups;
 use crate::kernel::{add_scaled, sum_scaled};
 use crate::{Error, Real, Result, SparseRow, memory};
+use faer::Mat;
 
 /// A dense n×m matrix.
 #[derive(Debug, Clone)]
@@ -31,6 +32,25 @@ impl<R: Real> Full<R> {
             groups: None,
         };
         out.grow(rows, columns)?;
+        Ok(out)
+    }
+
+    /// From dense rows, with zeros where features come later. Refused where rows differ
+    /// in length, an entry is not finite, or the matrix does not fit in memory.
+    pub fn from_rows(rows: &[Vec<f64>]) -> Result<Self> {
+        let columns = rows.first().map_or(0, Vec::len);
+        let mut out = Self::diagonal(rows.len(), columns, 0.0)?;
+        for (i, from) in rows.iter().enumerate() {
+            let sound = from.len() == columns && from.iter().all(|v| v.is_finite());
+            if !sound {
+                return Err(Error::input(format!(
+                    "row {i} of a full matrix: expected {columns} finite numbers"
+                )));
+            }
+            for (entry, &v) in out.row_mut(i).iter_mut().zip(from) {
+                *entry = R::from_f64(v);
+            }
+        }
         Ok(out)
     }
 
@@ -167,6 +187,33 @@ impl<R: Real> Full<R> {
         for i in 0..self.rows {
             let c = R::from_f64(c * x[i].to_f64());
             add_scaled(self.row_mut(i), x, c);
+        }
+    }
+
+    /// `W += a bᵀ + b aᵀ` with dense vectors, for a symmetric W, which stays so to the
+    /// last bit.
+    pub(crate) fn add_symmetric(&mut self, a: &[f64], b: &[f64]) {
+        for i in 0..self.rows {
+            let (x, y) = (a[i], b[i]);
+            for ((w, a), b) in self.row_mut(i).iter_mut().zip(a).zip(b) {
+                *w = R::from_f64(w.to_f64() + (x * b + y * a));
+            }
+        }
+    }
+
+    /// W as a matrix of `f64`.
+    pub(crate) fn to_faer(&self) -> Mat<f64> {
+        Mat::from_fn(self.rows, self.columns, |i, j| {
+            self.weight(i) * self.row(i)[j].to_f64()
+        })
+    }
+
+    /// Becomes a symmetric matrix of its shape, which it is read from by its lower half.
+    pub(crate) fn assign(&mut self, w: &Mat<f64>) {
+        for i in 0..self.rows {
+            for (j, entry) in self.row_mut(i).iter_mut().enumerate() {
+                *entry = R::from_f64(w[(i.max(j), i.min(j))]);
+            }
         }
     }
 

@@ -14,7 +14,9 @@ mod full;
 mod gaussian;
 mod groups;
 mod newcomer;
+mod orthonormal;
 mod polar;
+mod polar_psd;
 mod product;
 mod psd;
 mod query;
@@ -32,8 +34,9 @@ pub use gaussian::Gaussian;
 pub(crate) use gaussian::{Covariance, Waiting};
 pub(crate) use groups::Groups;
 pub(crate) use newcomer::Newcomer;
-pub(crate) use polar::Orthonormal;
+pub(crate) use orthonormal::Orthonormal;
 pub use polar::Polar;
+pub use polar_psd::PolarPsd;
 pub use psd::Psd;
 pub(crate) use query::Query;
 pub use tall::Tall;
@@ -69,6 +72,8 @@ pub enum Form<R> {
     Psd(Psd<R>),
     /// W = U B Vᵀ.
     Polar(Polar<R>),
+    /// W = U B Uᵀ.
+    PolarPsd(PolarPsd<R>),
     /// W, entry by entry.
     Full(Full<R>),
     /// W with a variance for each entry.
@@ -83,6 +88,7 @@ impl<R: Real> PartialEq for Form<R> {
             (Form::Factored(a), Form::Factored(b)) => a == b,
             (Form::Psd(a), Form::Psd(b)) => a == b,
             (Form::Polar(a), Form::Polar(b)) => a == b,
+            (Form::PolarPsd(a), Form::PolarPsd(b)) => a == b,
             (Form::Full(a), Form::Full(b)) => a == b,
             (Form::Diagonal(a), Form::Diagonal(b)) => a == b,
             (Form::Gaussian(a), Form::Gaussian(b)) => a == b,
@@ -92,14 +98,14 @@ impl<R: Real> PartialEq for Form<R> {
 }
 
 impl<R: Real> Form<R> {
-    /// The same W as a rule of this shape stores it, from two factors.
+    /// The same W as a rule of this shape stores it, from plain factors.
     pub(crate) fn shaped(self, shape: Shape) -> Result<Self> {
-        match (self, shape) {
-            (Form::Factored(form), Shape::Polar) => Polar::from_factored(form)
-                .map(Form::Polar)
-                .ok_or_else(|| Error::input("the start has lost rank to working precision")),
-            (form, _) => Ok(form),
-        }
+        let shaped = match (self, shape) {
+            (Form::Factored(form), Shape::Polar) => Polar::from_factored(form).map(Form::Polar),
+            (Form::Psd(form), Shape::PolarPsd) => PolarPsd::from_psd(form).map(Form::PolarPsd),
+            (form, _) => Some(form),
+        };
+        shaped.ok_or_else(|| Error::input("the start has lost rank to working precision"))
     }
 }
 
@@ -110,6 +116,7 @@ impl<R> Form<R> {
             Form::Factored(form) => FormRef::Factored(form),
             Form::Psd(form) => FormRef::Psd(form),
             Form::Polar(form) => FormRef::Polar(form),
+            Form::PolarPsd(form) => FormRef::PolarPsd(form),
             Form::Full(form) => FormRef::Full(form),
             Form::Diagonal(form) => FormRef::Diagonal(form),
             Form::Gaussian(form) => FormRef::Gaussian(form),
@@ -126,6 +133,8 @@ pub enum FormRef<'a, R> {
     Psd(&'a Psd<R>),
     /// W = U B Vᵀ.
     Polar(&'a Polar<R>),
+    /// W = U B Uᵀ.
+    PolarPsd(&'a PolarPsd<R>),
     /// W, entry by entry.
     Full(&'a Full<R>),
     /// W with a variance for each entry.
@@ -158,6 +167,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => Form::Factored(form.clone()),
             FormRef::Psd(form) => Form::Psd(form.clone()),
             FormRef::Polar(form) => Form::Polar(form.clone()),
+            FormRef::PolarPsd(form) => Form::PolarPsd(form.clone()),
             FormRef::Full(form) => Form::Full(form.clone()),
             FormRef::Diagonal(form) => Form::Diagonal(form.clone()),
             FormRef::Gaussian(form) => Form::Gaussian(form.clone()),
@@ -170,6 +180,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(_) => "factored",
             FormRef::Psd(_) => "psd",
             FormRef::Polar(_) => "polar",
+            FormRef::PolarPsd(_) => "polar-psd",
             FormRef::Full(_) => "full",
             FormRef::Diagonal(_) => "diagonal-gaussian",
             FormRef::Gaussian(_) => "factored-gaussian",
@@ -182,6 +193,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => form.rank(),
             FormRef::Psd(form) => form.rank(),
             FormRef::Polar(form) => form.rank(),
+            FormRef::PolarPsd(form) => form.rank(),
             _ => self.shape().0.min(self.shape().1),
         }
     }
@@ -192,6 +204,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => (form.left().rows(), form.right().rows()),
             FormRef::Psd(form) => (form.factor().rows(), form.factor().rows()),
             FormRef::Polar(form) => (form.left().rows(), form.right().rows()),
+            FormRef::PolarPsd(form) => (form.factor().rows(), form.factor().rows()),
             FormRef::Full(form) => form.shape(),
             FormRef::Diagonal(form) => form.shape(),
             FormRef::Gaussian(form) => form.shape(),
@@ -203,7 +216,7 @@ impl<'a, R: Real> FormRef<'a, R> {
         let ((n, m), k) = (self.shape(), self.rank());
         match self {
             FormRef::Factored(_) | FormRef::Polar(_) => (n + m) * k - k * k,
-            FormRef::Psd(_) => n * k - k * (k - 1) / 2,
+            FormRef::Psd(_) | FormRef::PolarPsd(_) => n * k - k * (k - 1) / 2,
             FormRef::Full(_) => n * m,
             FormRef::Diagonal(_) => n.saturating_mul(m).saturating_mul(2),
             FormRef::Gaussian(_) => n * m + n * (n + 1) / 2 + m * (m + 1) / 2,
@@ -225,6 +238,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => form.refreshes(),
             FormRef::Psd(form) => form.refreshes(),
             FormRef::Polar(form) => form.refreshes(),
+            FormRef::PolarPsd(form) => form.refreshes(),
             _ => 0,
         }
     }
@@ -236,8 +250,24 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => form.gauge(),
             FormRef::Psd(form) => form.gauge(),
             FormRef::Polar(form) => form.gauge(),
+            FormRef::PolarPsd(form) => form.gauge(),
             _ => None,
         }
+    }
+
+    /// Tr W of a positive semi-definite matrix: ‖G‖² for any G with W = GGᵀ. At most k²
+    /// numbers are added up where a learner of regression keeps W.
+    pub fn trace(self) -> Option<f64> {
+        match self {
+            FormRef::Psd(form) => Some(form.trace()),
+            FormRef::PolarPsd(form) => Some(form.trace()),
+            _ => None,
+        }
+    }
+
+    /// Whether W is symmetric because of how it is stored.
+    pub fn is_symmetric(self) -> bool {
+        matches!(self, FormRef::Psd(_) | FormRef::PolarPsd(_))
     }
 
     /// The variance of leftᵀ W right, where W is a distribution.
@@ -260,6 +290,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => form.score(left, right),
             FormRef::Psd(form) => form.score(left, right),
             FormRef::Polar(form) => form.score(left, right),
+            FormRef::PolarPsd(form) => form.score(left, right),
             FormRef::Full(form) => form.score(left, right),
             FormRef::Diagonal(form) => form.score(left, right).0,
             FormRef::Gaussian(form) => form.score(left, right),
@@ -272,6 +303,7 @@ impl<'a, R: Real> FormRef<'a, R> {
             FormRef::Factored(form) => Some((form.left(), form.right())),
             FormRef::Psd(form) => Some((form.factor(), form.factor())),
             FormRef::Polar(form) => Some((form.left(), form.right())),
+            FormRef::PolarPsd(form) => Some((form.factor(), form.factor())),
             _ => None,
         }
     }

@@ -14,6 +14,8 @@ pub struct Psd<R> {
     pub(crate) core: Square,
     pub(crate) core_inverse: Square,
     pub(crate) upkeep: Upkeep,
+    /// Tr W = ‖Y‖², where learners move rows and no Gram matrix is tracked.
+    pub(crate) trace: Option<f64>,
     polish: Scratch,
 }
 
@@ -46,6 +48,7 @@ impl<R: Real> Psd<R> {
             core,
             core_inverse,
             upkeep,
+            trace: None,
             polish: Scratch::new(k),
         }
     }
@@ -113,12 +116,52 @@ impl<R: Real> Psd<R> {
             self.core_inverse = unit;
         }
         self.factor.untrack();
+        if self.trace.is_none() {
+            let size = self.factor.squared_norm();
+            self.trace = Some(size);
+            self.upkeep = Upkeep::new(Health {
+                condition: 1.0,
+                size,
+            });
+        }
+    }
+
+    /// Tr W: what learners keep up to date, or k² numbers added up, or a pass over all
+    /// rows where neither is there.
+    pub fn trace(&self) -> f64 {
+        if let Some(trace) = self.trace {
+            return trace;
+        }
+        let (gram, k) = (self.factor.gram_now(), self.rank());
+        let products = (0..k).flat_map(|i| (0..k).map(move |j| (i, j)));
+        products
+            .map(|(i, j)| gram.get(i, j) * self.core.get(i, j))
+            .sum()
+    }
+
+    /// Counts a step of a plain factor that changed `rows` rows, and the trace of W by
+    /// `gain`. The sum drifts by a rounding a step, and loses digits where W shrinks:
+    /// then it is added up anew.
+    pub(crate) fn after_row_update(&mut self, rows: usize, gain: f64) {
+        let size = self.trace.unwrap_or(f64::NAN) + gain;
+        let now = Health {
+            condition: 1.0,
+            size,
+        };
+        let (height, rank) = (self.factor.rows(), self.rank());
+        self.trace = Some(size);
+        if self.upkeep.after_update::<R>(rows, height, rank, now) == Due::Refresh {
+            let size = self.factor.squared_norm();
+            self.trace = Some(size);
+            self.upkeep.refreshed(Health { size, ..now });
+        }
     }
 
     /// Has the Gram matrix and its inverse, for learners that need them.
     pub(crate) fn make_tracked(&mut self) {
         if !self.factor.is_tracked() {
             self.factor.track();
+            self.trace = None;
             self.upkeep = Upkeep::new(self.health());
         }
     }
@@ -139,6 +182,7 @@ impl<R: Real> Psd<R> {
         }
         let k = self.rank();
         self.factor.transform(&gauge.left, &gauge.singular_values);
+        self.trace = None;
         self.core = Square::identity(k);
         self.core_inverse = Square::identity(k);
         let health = self.health();
@@ -208,6 +252,10 @@ impl<R: Real> Psd<R> {
     /// manifold, and W would never move.
     pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
         let trace = |factor: &Tall<R>| factor.gram_now().trace();
-        self.factor.seed(None, newcomer, trace)
+        let seeded = self.factor.seed(None, newcomer, trace);
+        if seeded && self.trace.is_some() {
+            self.trace = Some(self.factor.squared_norm());
+        }
+        seeded
     }
 }

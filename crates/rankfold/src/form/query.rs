@@ -74,6 +74,14 @@ impl<R: Real> FormRef<'_, R> {
                 form.left.tall.project(u, left);
                 form.ask(w, u, work);
             }
+            FormRef::PolarPsd(form) => {
+                let width = padded(form.rank());
+                u.resize(width, 0.0);
+                w.resize(width, 0.0);
+                work.resize(width, 0.0);
+                form.factor.tall.project(u, left);
+                form.ask(w, u, work);
+            }
         }
     }
 
@@ -89,6 +97,7 @@ impl<R: Real> FormRef<'_, R> {
             FormRef::Factored(form) => &form.right,
             FormRef::Psd(form) => &form.factor,
             FormRef::Polar(form) => form.right(),
+            FormRef::PolarPsd(form) => form.factor(),
         };
         tall.project(u, right);
         dot(u, w)

@@ -40,7 +40,7 @@ impl<R: Real> FormRef<'_, R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Factored, Form, Psd, Side, Tall};
+    use super::super::{Factored, Form, PolarPsd, Psd, Side, Tall};
     use super::*;
     use crate::{Rows, SparseVec};
 
@@ -54,9 +54,10 @@ mod tests {
         Tall::from_fn(FEATURES, k, entry).unwrap()
     }
 
-    fn forms<R: Real>(k: usize) -> [Form<R>; 2] {
+    fn forms<R: Real>(k: usize) -> [Form<R>; 3] {
         [
             Form::Psd(Psd::new(tall(k, 1))),
+            Form::PolarPsd(PolarPsd::from_psd(Psd::new(tall(k, 1))).unwrap()),
             Form::Factored(Factored::new(tall(k, 1), tall(k, 2))),
         ]
     }
@@ -64,6 +65,7 @@ mod tests {
     fn refresh<R: Real>(form: &mut Form<R>) {
         assert!(match form {
             Form::Psd(form) => form.refresh(),
+            Form::PolarPsd(form) => form.refresh(),
             Form::Factored(form) => form.refresh(),
             _ => false,
         });

@@ -234,6 +234,12 @@ impl<R: Real> Tall<R> {
         gram
     }
 
+    /// ‖Ã‖², from the rows.
+    pub(crate) fn squared_norm(&self) -> f64 {
+        let squares = self.data.iter().map(|v| v.to_f64() * v.to_f64());
+        squares.sum()
+    }
+
     /// S⁻¹ from S; false when S is not positive definite.
     pub(crate) fn invert_gram(&mut self) -> bool {
         match invert_definite(&self.gram) {

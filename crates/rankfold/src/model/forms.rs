@@ -3,8 +3,8 @@
 
 use super::file::{Tensor, TensorFile, Tensors};
 use crate::form::{
-    Diagonal, Factored, Form, FormRef, Frame, Full, Gaussian, Groups, Orthonormal, Polar, Psd,
-    Tall, Upkeep, Waiting,
+    Diagonal, Factored, Form, FormRef, Frame, Full, Gaussian, Groups, Orthonormal, Polar, PolarPsd,
+    Psd, Tall, Upkeep, Waiting,
 };
 use crate::linalg::Square;
 use crate::{Real, Result};
@@ -30,14 +30,17 @@ pub(crate) fn tensors<'a, R: Real>(form: FormRef<'a, R>, prefix: &str) -> Tensor
             out.tall("factor", &form.factor);
             out.square("core", &form.core);
             out.square("core_inverse", &form.core_inverse);
+            if let Some(trace) = form.trace {
+                out.add("trace", Tensor::f64s(vec![trace]));
+            }
         }
         FormRef::Polar(form) => {
-            for (side, factor) in [("left", &form.left), ("right", &form.right)] {
-                out.tall(side, &factor.tall);
-                out.square(&format!("{side}.gram"), &factor.gram);
-                out.square(&format!("{side}.map"), &factor.map);
-                out.square(&format!("{side}.map_inverse"), &factor.inverse);
-            }
+            out.orthonormal("left", &form.left);
+            out.orthonormal("right", &form.right);
+            out.square("root", &form.root);
+        }
+        FormRef::PolarPsd(form) => {
+            out.orthonormal("factor", &form.factor);
             out.square("root", &form.root);
         }
         FormRef::Full(form) => {
@@ -111,6 +114,13 @@ impl<'a> Writer<'a, '_> {
         self.add(name, Tensor::rows(rows, columns, |i| matrix.row(i)));
     }
 
+    fn orthonormal<R: Real>(&mut self, side: &str, factor: &'a Orthonormal<R>) {
+        self.tall(side, &factor.tall);
+        self.square(&format!("{side}.gram"), &factor.gram);
+        self.square(&format!("{side}.map"), &factor.map);
+        self.square(&format!("{side}.map_inverse"), &factor.inverse);
+    }
+
     fn tall<R: Real>(&mut self, side: &str, tall: &'a Tall<R>) {
         self.add(
             side,
@@ -136,6 +146,7 @@ pub(crate) fn is_finite<R: Real>(form: FormRef<'_, R>) -> bool {
         FormRef::Polar(form) => {
             form.left.is_finite() && form.right.is_finite() && small(&[&form.root])
         }
+        FormRef::PolarPsd(form) => form.factor.is_finite() && small(&[&form.root]),
         FormRef::Full(form) => form.is_finite(),
         FormRef::Diagonal(form) => form.is_finite(),
         FormRef::Gaussian(form) => form.is_finite(),
@@ -148,6 +159,7 @@ pub(crate) fn upkeep<R>(form: FormRef<'_, R>) -> Option<Upkeep> {
         FormRef::Factored(form) => Some(form.upkeep.clone()),
         FormRef::Psd(form) => Some(form.upkeep.clone()),
         FormRef::Polar(form) => Some(form.upkeep.clone()),
+        FormRef::PolarPsd(form) => Some(form.upkeep.clone()),
         _ => None,
     }
 }
@@ -171,6 +183,15 @@ pub(crate) fn read<R: Real>(
         };
         Tall::from_parts(&rows, rank, tracked)
     };
+    let orthonormal = |side: &str| {
+        let rows = file.rows::<R>(&format!("{prefix}{side}"), rank)?;
+        Ok::<_, crate::Error>(Orthonormal {
+            tall: Tall::from_parts(&rows, rank, None)?,
+            gram: square(&format!("{side}.gram"))?,
+            map: square(&format!("{side}.map"))?,
+            inverse: square(&format!("{side}.map_inverse"))?,
+        })
+    };
     let upkeep = || upkeep.ok_or_else(|| file.error("the counters of the form are missing"));
     let diagonal = || Ok::<_, crate::Error>(file.f64s(&format!("{prefix}diagonal"), 1)?[0]);
     let positive = |variances: &[R]| match variances.iter().all(|v| v.to_f64() >= 0.0) {
@@ -192,19 +213,18 @@ pub(crate) fn read<R: Real>(
         }
         "psd" => {
             let (factor, (core, inverse)) = (tall("factor")?, cores()?);
-            Ok(Form::Psd(Psd::from_parts(factor, core, inverse, upkeep()?)))
+            let mut form = Psd::from_parts(factor, core, inverse, upkeep()?);
+            if has("trace") {
+                form.trace = Some(file.f64s(&format!("{prefix}trace"), 1)?[0]);
+            }
+            Ok(Form::Psd(form))
+        }
+        "polar-psd" => {
+            let form = PolarPsd::from_parts(orthonormal("factor")?, square("root")?, upkeep()?);
+            Ok(Form::PolarPsd(form))
         }
         "polar" => {
-            let side = |side: &str| {
-                let rows = file.rows::<R>(&format!("{prefix}{side}"), rank)?;
-                Ok::<_, crate::Error>(Orthonormal {
-                    tall: Tall::from_parts(&rows, rank, None)?,
-                    gram: square(&format!("{side}.gram"))?,
-                    map: square(&format!("{side}.map"))?,
-                    inverse: square(&format!("{side}.map_inverse"))?,
-                })
-            };
-            let (left, right) = (side("left")?, side("right")?);
+            let (left, right) = (orthonormal("left")?, orthonormal("right")?);
             let form = Polar::from_parts(left, right, square("root")?, upkeep()?);
             Ok(Form::Polar(form))
         }

@@ -113,7 +113,7 @@ impl<'a, R: Real> Projection<'a, R> {
             left: coordinates(rows, members, Side::Left),
             right: match (form, objects) {
                 (_, Some((rows, members))) => Some(coordinates(rows, members, Side::Right)),
-                (FormRef::Psd(_), None) => None,
+                (form, None) if form.is_symmetric() => None,
                 _ => Some(coordinates(rows, members, Side::Right)),
             },
             rank,

@@ -19,7 +19,7 @@
 use super::loreta::{RANK_LOSS, Side, row_fits, set_row};
 use super::loreta_batch::{After, count_rows, products, projections};
 use super::{
-    Attempt, Learned, Learner, RankOne, Retract, Step, descend, descend_batch, descend_sum,
+    Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, descend_sum,
 };
 use crate::form::{Factored, Health, Tall};
 use crate::kernel::{dot, padded};
@@ -217,14 +217,9 @@ impl<R: Real> Learner<R> for Balanced<R> {
         descend(self, example, target, loss, step)
     }
 
-    fn learn_batch(
-        &mut self,
-        examples: &[(RankOne<'_, R>, f64)],
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
+    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
         self.prepare(step.size);
-        descend_batch(self, examples, loss, step)
+        descend_mixed(self, examples, step)
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {

@@ -2,9 +2,9 @@
 //! manifold methods are measured against.
 //!
 //! W = A Bᵀ moves by A −= η s p (Bᵀq)ᵀ and B −= η s q (Aᵀp)ᵀ, both from the old
-//! pair, where s is the slope of the loss; W = Y Yᵀ by
-//! Y −= η s (p (Yᵀq)ᵀ + q (Yᵀp)ᵀ). The steps depend on how W is factored, and
-//! nothing keeps them from running away: [Shalit2012] calls them unstable.
+//! pair, where s is the slope of the loss. The steps depend on how W is factored, and
+//! nothing keeps them from running away: [Shalit2012] calls them unstable. For
+//! symmetric matrices see [`Flat`](super::Flat).
 //!
 //! With the regulariser λ/2 (‖A‖² + ‖B‖²) both factors also shrink by 1 − ηλ (maximum
 //! margin matrix factorisation). All rows share that factor, so it is kept beside
@@ -15,7 +15,7 @@
 //! section 5.
 
 use super::{Learned, Learner, Outcome, RankOne, Step};
-use crate::form::{Factored, Psd, Tall};
+use crate::form::{Factored, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result, SparseRow};
 
@@ -27,13 +27,6 @@ const SMALL: f64 = 1e-2;
 pub struct Gradient<R> {
     form: Factored<R>,
     regularization: f64,
-    scratch: Scratch<R>,
-}
-
-/// Gradient descent on Y.
-#[derive(Debug, Clone)]
-pub struct GradientPsd<R> {
-    form: Psd<R>,
     scratch: Scratch<R>,
 }
 
@@ -147,29 +140,6 @@ impl<R: Real> Gradient<R> {
     }
 }
 
-impl<R: Real> GradientPsd<R> {
-    /// Starts from a form, as [`Gradient::new`] does.
-    pub fn new(mut form: Psd<R>) -> Self {
-        form.make_plain();
-        let scratch = Scratch::new(form.rank());
-        GradientPsd { form, scratch }
-    }
-
-    /// The form as it is now.
-    pub fn form(&self) -> &Psd<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Psd<R> {
-        self.form
-    }
-
-    pub(super) fn form_mut(&mut self) -> &mut Psd<R> {
-        &mut self.form
-    }
-}
-
 /// What a step that moves W by `act` comes to; `act` says whether it could.
 pub(super) fn moved(
     score: f64,
@@ -226,32 +196,5 @@ impl<R: Real> Learner<R> for Gradient<R> {
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {
         self.form.grow(left, right)
-    }
-}
-
-impl<R: Real> Learner<R> for GradientPsd<R> {
-    fn score(&mut self, example: RankOne<'_, R>) -> f64 {
-        let factor = &self.form.factor;
-        self.scratch.score(factor, factor, example)
-    }
-
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        let score = self.score(example);
-        moved(score, loss.at(score, target), |slope| {
-            let c = -step.size * slope;
-            let outcome = self.scratch.outcome(example, c);
-            if outcome != Outcome::Moved {
-                return outcome;
-            }
-            self.scratch
-                .add_left(&mut self.form.factor, example.left, c);
-            self.scratch
-                .add_right(&mut self.form.factor, example.right, c);
-            outcome
-        })
-    }
-
-    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
-        self.form.grow(left.max(right))
     }
 }

@@ -9,7 +9,7 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
 use super::{
-    Attempt, Learned, Learner, RankOne, Retract, Step, descend, descend_batch, loreta_batch,
+    Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, loreta_batch,
 };
 use crate::form::{Factored, Health, Tall};
 use crate::kernel::{dot, padded};
@@ -196,13 +196,8 @@ impl<R: Real> Learner<R> for Loreta<R> {
         descend(self, example, target, loss, step)
     }
 
-    fn learn_batch(
-        &mut self,
-        examples: &[(RankOne<'_, R>, f64)],
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
-        descend_batch(self, examples, loss, step)
+    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
+        descend_mixed(self, examples, step)
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {

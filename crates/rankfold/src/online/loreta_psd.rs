@@ -10,7 +10,7 @@
 
 use super::loreta::{RANK_LOSS, row_fits, set_row};
 use super::{
-    Attempt, Learned, Learner, RankOne, Retract, Step, descend, descend_batch, loreta_batch,
+    Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, loreta_batch,
 };
 use crate::form::{Psd, Tall};
 use crate::kernel::{dot, padded};
@@ -137,13 +137,8 @@ impl<R: Real> Learner<R> for LoretaPsd<R> {
         descend(self, example, target, loss, step)
     }
 
-    fn learn_batch(
-        &mut self,
-        examples: &[(RankOne<'_, R>, f64)],
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
-        descend_batch(self, examples, loss, step)
+    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
+        descend_mixed(self, examples, step)
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {

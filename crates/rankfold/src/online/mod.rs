@@ -7,6 +7,8 @@
 
 mod aroma;
 mod balanced;
+mod cone;
+mod flat;
 mod gradient;
 mod group_perceptron;
 mod lego;
@@ -15,26 +17,35 @@ mod loreta_batch;
 mod loreta_psd;
 mod manifold_identification;
 mod oasis;
+mod oja;
 mod passive_aggressive;
 mod perceptron;
 mod plane;
 mod polar;
+mod polar_psd;
 mod rule;
+mod step_rule;
 mod terms;
+mod turn;
 
 pub use aroma::{AromaDiagonal, AromaFactored, AromaOptions, UpdateOn};
 pub use balanced::Balanced;
-pub use gradient::{Gradient, GradientPsd};
+pub use cone::{Cone, ConeUpdate};
+pub use flat::Flat;
+pub use gradient::Gradient;
 pub use group_perceptron::GroupPerceptron;
 pub use lego::Lego;
 pub use loreta::Loreta;
 pub use loreta_psd::LoretaPsd;
 pub use manifold_identification::ManifoldIdentification;
 pub use oasis::Oasis;
+pub use oja::Oja;
 pub use passive_aggressive::{PassiveAggressive, Turn};
 pub use perceptron::Perceptron;
 pub use polar::Polar;
+pub use polar_psd::PolarPsd;
 pub use rule::{AnyLearner, Rule, Shape};
+pub use step_rule::StepRule;
 pub use terms::Terms;
 
 use crate::{Loss, Real, Result, SparseRow};
@@ -46,6 +57,24 @@ pub struct RankOne<'a, R> {
     pub left: SparseRow<'a, R>,
     /// Multiplies W from the right.
     pub right: SparseRow<'a, R>,
+}
+
+impl<R: Real> RankOne<'_, R> {
+    /// Whether both sides are the same: the example is x ⊗ x.
+    pub fn is_square(&self) -> bool {
+        self.left == self.right
+    }
+}
+
+/// An example with its target and a loss of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Mixed<'a, R> {
+    /// Asks for the score.
+    pub example: RankOne<'a, R>,
+    /// What the score is compared with.
+    pub target: f64,
+    /// How.
+    pub loss: Loss,
 }
 
 /// What a learner did with an example.
@@ -139,30 +168,47 @@ pub trait Learner<R: Real>: Send {
     /// every feature of the example (see [`Learner::grow`]).
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned;
 
-    /// Learns from several examples with a target each. LORETA takes one step
-    /// along the mean of their gradients; other learners take one example after
-    /// the other. The score and the loss are means; W has moved when any example
-    /// moved it.
+    /// Learns from several examples with a target each. LORETA and the geometries of
+    /// regression take one step along the mean of their gradients; other learners take
+    /// one example after the other. The score and the loss are means; W has moved when
+    /// any example moved it.
     fn learn_batch(
         &mut self,
         examples: &[(RankOne<'_, R>, f64)],
         loss: Loss,
         step: Step,
     ) -> Learned {
-        let each = examples
-            .iter()
-            .map(|&(example, target)| self.learn(example, target, loss, step));
+        let mixed = examples.iter().map(|&(example, target)| Mixed {
+            example,
+            target,
+            loss,
+        });
+        self.learn_mixed(&mixed.collect::<Vec<_>>(), step)
+    }
+
+    /// The same with a loss of its own for each example: some scores should be at most
+    /// their target, others at least.
+    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
         let mut sum = Learned {
             score: 0.0,
             loss: 0.0,
             outcome: Outcome::Idle,
         };
-        for learned in each {
+        for each in examples {
+            let learned = self.learn(each.example, each.target, each.loss, step);
             sum.score += learned.score / examples.len() as f64;
             sum.loss += learned.loss / examples.len() as f64;
             sum.outcome = sum.outcome.joined(learned.outcome);
         }
         sum
+    }
+
+    /// The norm of the gradient of a loss at W, in the metric that the learner steps
+    /// by; of the gradient in all matrices where it has none of its own.
+    fn gradient_norm(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss) -> f64 {
+        let (_, slope) = loss.at(self.score(example), target);
+        let squared = example.left.squared_norm() * example.right.squared_norm();
+        slope.abs() * squared.sqrt()
     }
 
     /// Makes room for features up to these counts.
@@ -218,16 +264,20 @@ fn descend<R: Real>(
 }
 
 /// One step along the mean gradient of several examples.
-fn descend_batch<R: Real>(
+fn descend_mixed<R: Real>(
     learner: &mut impl Retract<R>,
-    examples: &[(RankOne<'_, R>, f64)],
-    loss: Loss,
+    examples: &[Mixed<'_, R>],
     step: Step,
 ) -> Learned {
     let count = examples.len() as f64;
     let (mut score, mut value) = (0.0, 0.0);
     let mut gradient = Vec::with_capacity(examples.len());
-    for &(example, target) in examples {
+    for &Mixed {
+        example,
+        target,
+        loss,
+    } in examples
+    {
         let found = learner.score(example);
         let (loss, slope) = loss.at(found, target);
         score += found / count;

@@ -115,6 +115,11 @@ impl Plane {
         self.b[1] = if inverse > 0.0 { rest } else { 0.0 };
     }
 
+    /// a bᵀ in the plane.
+    pub fn outer(&self) -> Tiny {
+        [[self.a * self.b[0], self.a * self.b[1]], [0.0, 0.0]]
+    }
+
     /// Sym(a bᵀ) in the plane.
     pub fn symmetric(&self) -> Tiny {
         let off = 0.5 * self.a * self.b[1];

@@ -1,9 +1,9 @@
 //! The closed set of learners, each on the form it needs.
 
 use super::{
-    AromaDiagonal, AromaFactored, AromaOptions, Balanced, Gradient, GradientPsd, GroupPerceptron,
-    Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis, PassiveAggressive,
-    Perceptron, Polar, RankOne, Step, Turn,
+    AromaDiagonal, AromaFactored, AromaOptions, Balanced, Cone, ConeUpdate, Flat, Gradient,
+    GroupPerceptron, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Mixed,
+    Oasis, PassiveAggressive, Perceptron, Polar, PolarPsd, RankOne, Step, Turn,
 };
 use crate::form::{Form, FormRef, Newcomer};
 use crate::linalg::Retraction;
@@ -43,6 +43,20 @@ pub enum Rule {
     Balanced,
     /// The polar geometry: two orthonormal factors and a positive definite core.
     Polar,
+    /// The flat geometry of symmetric positive semi-definite matrices of rank k.
+    Flat,
+    /// Their polar geometry: an orthonormal factor and a positive definite core.
+    PolarPsd,
+    /// Positive definite matrices of full rank: descent on a square root.
+    ConeFlat,
+    /// The same by geodesics of the affine-invariant metric.
+    ConeAffine,
+    /// The same by LogDet steps, the first order of these.
+    ConeLogdet,
+    /// The same by descent on the logarithm.
+    ConeLog,
+    /// The same by mirror descent with the von Neumann divergence.
+    ConeVonNeumann,
 }
 
 /// How a rule stores W.
@@ -54,6 +68,8 @@ pub enum Shape {
     Psd,
     /// Two orthonormal tall factors and a positive definite core.
     Polar,
+    /// One orthonormal tall factor and a positive definite core: W is symmetric.
+    PolarPsd,
     /// All entries.
     Full,
     /// All entries, with a variance each.
@@ -64,7 +80,7 @@ pub enum Shape {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Rule; 14] = [
+    pub const ALL: [Rule; 21] = [
         Rule::LoretaPsd,
         Rule::Loreta,
         Rule::ManifoldIdentification,
@@ -79,6 +95,13 @@ impl Rule {
         Rule::GroupPerceptron,
         Rule::Balanced,
         Rule::Polar,
+        Rule::Flat,
+        Rule::PolarPsd,
+        Rule::ConeFlat,
+        Rule::ConeAffine,
+        Rule::ConeLogdet,
+        Rule::ConeLog,
+        Rule::ConeVonNeumann,
     ];
 
     /// Its name on the command line and in model files.
@@ -98,6 +121,13 @@ impl Rule {
             Rule::GroupPerceptron => "group-perceptron",
             Rule::Balanced => "balanced",
             Rule::Polar => "polar",
+            Rule::Flat => "flat",
+            Rule::PolarPsd => "polar-psd",
+            Rule::ConeFlat => "cone-flat",
+            Rule::ConeAffine => "cone-affine",
+            Rule::ConeLogdet => "cone-logdet",
+            Rule::ConeLog => "cone-log",
+            Rule::ConeVonNeumann => "cone-von-neumann",
         }
     }
 
@@ -109,14 +139,23 @@ impl Rule {
     /// How it stores W.
     pub fn shape(self) -> Shape {
         match self {
-            Rule::LoretaPsd | Rule::GradientPsd => Shape::Psd,
+            Rule::LoretaPsd | Rule::GradientPsd | Rule::Flat => Shape::Psd,
+            Rule::PolarPsd => Shape::PolarPsd,
             Rule::Loreta
             | Rule::ManifoldIdentification
             | Rule::PassiveAggressive
             | Rule::Balanced
             | Rule::Gradient => Shape::Factored,
             Rule::Polar => Shape::Polar,
-            Rule::Oasis | Rule::Lego | Rule::Perceptron | Rule::GroupPerceptron => Shape::Full,
+            Rule::Oasis
+            | Rule::Lego
+            | Rule::Perceptron
+            | Rule::GroupPerceptron
+            | Rule::ConeFlat
+            | Rule::ConeAffine
+            | Rule::ConeLogdet
+            | Rule::ConeLog
+            | Rule::ConeVonNeumann => Shape::Full,
             Rule::AromaFactored => Shape::Gaussian,
             Rule::AromaDiagonal => Shape::Diagonal,
         }
@@ -124,7 +163,22 @@ impl Rule {
 
     /// Whether W is symmetric, so that both sides have the same features.
     pub fn is_symmetric(self) -> bool {
-        matches!(self, Rule::LoretaPsd | Rule::GradientPsd | Rule::Lego)
+        matches!(self.shape(), Shape::Psd | Shape::PolarPsd)
+            || self == Rule::Lego
+            || self.cone().is_some()
+    }
+
+    /// How it moves W on the cone of positive definite matrices of full rank, if it
+    /// does. It starts from such a matrix, the identity for one.
+    pub fn cone(self) -> Option<ConeUpdate> {
+        match self {
+            Rule::ConeFlat => Some(ConeUpdate::Flat),
+            Rule::ConeAffine => Some(ConeUpdate::Affine),
+            Rule::ConeLogdet => Some(ConeUpdate::LogDet),
+            Rule::ConeLog => Some(ConeUpdate::Log),
+            Rule::ConeVonNeumann => Some(ConeUpdate::VonNeumann),
+            _ => None,
+        }
     }
 
     /// Whether it chooses its own step, up to [`Step::size`].
@@ -139,15 +193,23 @@ impl Rule {
 
     /// Whether W has tall factors.
     pub fn is_low_rank(self) -> bool {
-        matches!(self.shape(), Shape::Factored | Shape::Psd | Shape::Polar)
+        matches!(
+            self.shape(),
+            Shape::Factored | Shape::Psd | Shape::Polar | Shape::PolarPsd
+        )
     }
 
     /// Whether it takes one step along the gradient of a whole mini-batch.
     pub fn has_batches(self) -> bool {
         matches!(
             self,
-            Rule::Loreta | Rule::LoretaPsd | Rule::Balanced | Rule::Polar
-        )
+            Rule::Loreta
+                | Rule::LoretaPsd
+                | Rule::Balanced
+                | Rule::Polar
+                | Rule::Flat
+                | Rule::PolarPsd
+        ) || self.cone().is_some()
     }
 
     /// Whether it takes a regulariser.
@@ -166,7 +228,6 @@ pub enum AnyLearner<R> {
     Oasis(Oasis<R>),
     PassiveAggressive(PassiveAggressive<R>),
     Gradient(Gradient<R>),
-    GradientPsd(GradientPsd<R>),
     Lego(Lego<R>),
     AromaFactored(AromaFactored<R>),
     AromaDiagonal(AromaDiagonal<R>),
@@ -174,6 +235,9 @@ pub enum AnyLearner<R> {
     GroupPerceptron(GroupPerceptron<R>),
     Balanced(Balanced<R>),
     Polar(Polar<R>),
+    Flat(Flat<R>),
+    PolarPsd(PolarPsd<R>),
+    Cone(Cone<R>),
 }
 
 /// Calls the same expression on whichever learner it is.
@@ -186,7 +250,6 @@ macro_rules! each {
             AnyLearner::Oasis($learner) => $body,
             AnyLearner::PassiveAggressive($learner) => $body,
             AnyLearner::Gradient($learner) => $body,
-            AnyLearner::GradientPsd($learner) => $body,
             AnyLearner::Lego($learner) => $body,
             AnyLearner::AromaFactored($learner) => $body,
             AnyLearner::AromaDiagonal($learner) => $body,
@@ -194,6 +257,9 @@ macro_rules! each {
             AnyLearner::GroupPerceptron($learner) => $body,
             AnyLearner::Balanced($learner) => $body,
             AnyLearner::Polar($learner) => $body,
+            AnyLearner::Flat($learner) => $body,
+            AnyLearner::PolarPsd($learner) => $body,
+            AnyLearner::Cone($learner) => $body,
         }
     };
 }
@@ -205,7 +271,9 @@ impl<R: Real> AnyLearner<R> {
         let aroma = AromaOptions::default();
         Ok(match (rule, form) {
             (Rule::LoretaPsd, Form::Psd(form)) => Self::LoretaPsd(LoretaPsd::new(form)),
-            (Rule::GradientPsd, Form::Psd(form)) => Self::GradientPsd(GradientPsd::new(form)),
+            (Rule::GradientPsd, Form::Psd(form)) => Self::Flat(Flat::new(form).unguarded()),
+            (Rule::Flat, Form::Psd(form)) => Self::Flat(Flat::new(form)),
+            (Rule::PolarPsd, Form::PolarPsd(form)) => Self::PolarPsd(PolarPsd::new(form)),
             (Rule::Loreta, Form::Factored(form)) => Self::Loreta(Loreta::new(form)),
             (Rule::Balanced, Form::Factored(form)) => Self::Balanced(Balanced::new(form)),
             (Rule::Polar, Form::Polar(form)) => Self::Polar(Polar::new(form)),
@@ -230,6 +298,9 @@ impl<R: Real> AnyLearner<R> {
             (Rule::Perceptron, Form::Full(form)) => Self::Perceptron(Perceptron::new(form)),
             (Rule::GroupPerceptron, Form::Full(form)) => {
                 Self::GroupPerceptron(GroupPerceptron::new(form, None))
+            }
+            (rule, Form::Full(form)) if rule.cone().is_some() => {
+                Self::Cone(Cone::new(form, rule.cone().expect("one of its updates")))
             }
             (rule, form) => {
                 return Err(Error::input(format!(
@@ -263,10 +334,21 @@ impl<R: Real> AnyLearner<R> {
     }
 
     /// The same with another way back to orthonormal columns, which says something to
-    /// [`Polar`] only.
+    /// [`Polar`] and [`PolarPsd`] only.
     pub fn retracted(self, retraction: Retraction) -> Self {
         match self {
             AnyLearner::Polar(learner) => AnyLearner::Polar(learner.retracted(retraction)),
+            AnyLearner::PolarPsd(learner) => AnyLearner::PolarPsd(learner.retracted(retraction)),
+            other => other,
+        }
+    }
+
+    /// The same with another share of steps that goes to the range of W, which says
+    /// something to [`PolarPsd`] only.
+    #[track_caller]
+    pub fn subspace_weight(self, lambda: f64) -> Self {
+        match self {
+            AnyLearner::PolarPsd(learner) => AnyLearner::PolarPsd(learner.subspace_weight(lambda)),
             other => other,
         }
     }
@@ -275,7 +357,9 @@ impl<R: Real> AnyLearner<R> {
     pub fn form(&self) -> FormRef<'_, R> {
         match self {
             AnyLearner::LoretaPsd(learner) => FormRef::Psd(learner.form()),
-            AnyLearner::GradientPsd(learner) => FormRef::Psd(learner.form()),
+            AnyLearner::Flat(learner) => FormRef::Psd(learner.form()),
+            AnyLearner::PolarPsd(learner) => FormRef::PolarPsd(learner.form()),
+            AnyLearner::Cone(learner) => FormRef::Full(learner.form()),
             AnyLearner::Loreta(learner) => FormRef::Factored(learner.form()),
             AnyLearner::ManifoldIdentification(learner) => FormRef::Factored(learner.form()),
             AnyLearner::PassiveAggressive(learner) => FormRef::Factored(learner.form()),
@@ -295,7 +379,9 @@ impl<R: Real> AnyLearner<R> {
     pub fn into_form(self) -> Form<R> {
         match self {
             AnyLearner::LoretaPsd(learner) => Form::Psd(learner.into_form()),
-            AnyLearner::GradientPsd(learner) => Form::Psd(learner.into_form()),
+            AnyLearner::Flat(learner) => Form::Psd(learner.into_form()),
+            AnyLearner::PolarPsd(learner) => Form::PolarPsd(learner.into_form()),
+            AnyLearner::Cone(learner) => Form::Full(learner.into_form()),
             AnyLearner::Loreta(learner) => Form::Factored(learner.into_form()),
             AnyLearner::ManifoldIdentification(learner) => Form::Factored(learner.into_form()),
             AnyLearner::PassiveAggressive(learner) => Form::Factored(learner.into_form()),
@@ -318,7 +404,8 @@ impl<R: Real> AnyLearner<R> {
     pub(crate) fn seed(&mut self, newcomer: &Newcomer<'_, R>) -> bool {
         match self {
             AnyLearner::LoretaPsd(learner) => learner.form_mut().seed(newcomer),
-            AnyLearner::GradientPsd(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::Flat(learner) => learner.form_mut().seed(newcomer),
+            AnyLearner::PolarPsd(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::Loreta(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::ManifoldIdentification(learner) => learner.form_mut().seed(newcomer),
             AnyLearner::PassiveAggressive(learner) => learner.form_mut().seed(newcomer),
@@ -339,13 +426,12 @@ impl<R: Real> Learner<R> for AnyLearner<R> {
         each!(self, learner => learner.learn(example, target, loss, step))
     }
 
-    fn learn_batch(
-        &mut self,
-        examples: &[(RankOne<'_, R>, f64)],
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
-        each!(self, learner => learner.learn_batch(examples, loss, step))
+    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
+        each!(self, learner => learner.learn_mixed(examples, step))
+    }
+
+    fn gradient_norm(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss) -> f64 {
+        each!(self, learner => learner.gradient_norm(example, target, loss))
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {

@@ -12,6 +12,7 @@ mod inputs;
 mod metric;
 mod online;
 mod pairs;
+mod pretrain;
 mod ranking;
 mod session;
 mod similarity;
@@ -33,6 +34,7 @@ pub use metric::{
 };
 pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};
+pub use pretrain::{ChosenStep, StepTrial, choose_step};
 pub use ranking::{
     LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
     Subgradient, Violation, WARP_TRIALS, draws, multilabel_hinge, warp,

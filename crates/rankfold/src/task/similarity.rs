@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// has no space to project rows into.
 pub(super) fn default_score(rule: Rule) -> Score {
     match rule.shape() {
-        Shape::Psd => Score::Cosine,
+        Shape::Psd | Shape::PolarPsd => Score::Cosine,
         _ => Score::Dot,
     }
 }
@@ -379,8 +379,9 @@ impl Similarity {
                 "`{name}` learns a full matrix, which has no space to project rows into: the score must be dot"
             ));
         }
-        if self.learner == Rule::Lego && self.init != Init::Identity {
-            return refuse("`lego` starts from the identity".into());
+        let definite = self.learner == Rule::Lego || self.learner.cone().is_some();
+        if definite && self.init != Init::Identity {
+            return refuse(format!("`{name}` starts from the identity"));
         }
         if full && self.init == Init::Gaussian {
             return refuse(format!("`{name}` starts from the identity or from zero"));
@@ -496,7 +497,7 @@ impl Similarity {
             Shape::Full => return Full::diagonal(n, m, diagonal).map(Form::Full),
             Shape::Diagonal => return Ok(Form::Diagonal(Diagonal::new(n, m, diagonal))),
             Shape::Gaussian => return Gaussian::new(n, m, diagonal).map(Form::Gaussian),
-            Shape::Factored | Shape::Psd | Shape::Polar => {}
+            Shape::Factored | Shape::Psd | Shape::Polar | Shape::PolarPsd => {}
         }
         if k > n {
             return Err(Error::input(format!(
@@ -510,7 +511,7 @@ impl Similarity {
         // The factors, and what finding the most informative features takes.
         let factor = |rows: usize| rows as u128 * k as u128 * size_of::<R>() as u128;
         let factors = match shape {
-            Shape::Psd => factor(n),
+            Shape::Psd | Shape::PolarPsd => factor(n),
             _ => factor(n) + factor(m),
         };
         let columns = inputs.objects.as_ref().map_or(n, |_| n.saturating_add(m));
@@ -535,8 +536,8 @@ impl Similarity {
             })
         };
         let left = tall(0, n, &|pair| pair.0)?;
-        if shape == Shape::Psd {
-            return Ok(Form::Psd(Psd::new(left)));
+        if matches!(shape, Shape::Psd | Shape::PolarPsd) {
+            return Form::Psd(Psd::new(left)).shaped(shape);
         }
         let form = Factored::new(left, tall(1, m, &|pair| pair.1)?);
         Form::Factored(form).shaped(shape)
@@ -583,7 +584,7 @@ fn from_zero<R: Real>(
         }
         if sum.len() >= wanted {
             let start = match shape {
-                Shape::Psd => sum.psd(n, k)?,
+                Shape::Psd | Shape::PolarPsd => sum.psd(n, k)?,
                 _ => sum.factored((n, m), k)?,
             };
             match start {

@@ -18,7 +18,8 @@ const CAREFUL: [f64; 7] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
 /// steps are longer.
 pub(super) fn grid(rule: Rule, batch: usize) -> [f64; 7] {
     let grid = match rule {
-        Rule::Gradient | Rule::GradientPsd | Rule::ManifoldIdentification => CAREFUL,
+        Rule::Gradient | Rule::GradientPsd | Rule::Flat | Rule::ManifoldIdentification => CAREFUL,
+        _ if rule.cone().is_some() => CAREFUL,
         _ => GRID,
     };
     grid.map(|size| size * batch as f64)

@@ -2,12 +2,14 @@
 
 use crate::oracle::Random;
 use rankfold::data::{Lines, TripletStream, read_labelled};
-use rankfold::form::{Diagonal, Factored, Full, Polar as PolarForm, Psd, Tall};
+use rankfold::form::{
+    Diagonal, Factored, Full, Polar as PolarForm, PolarPsd as PolarPsdForm, Psd, Tall,
+};
 use rankfold::linalg::Retraction;
 use rankfold::model::Steps;
 use rankfold::online::{
-    AromaDiagonal, AromaOptions, Balanced, Gradient, GradientPsd, Learner, Loreta, LoretaPsd,
-    Oasis, PassiveAggressive, Polar, RankOne, Step, Turn,
+    AromaDiagonal, AromaOptions, Balanced, Flat, Gradient, Learner, Loreta, LoretaPsd, Oasis,
+    PassiveAggressive, Polar, PolarPsd, RankOne, Step, Turn,
 };
 use rankfold::{Loss, Similarity, SparseVec};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -47,7 +49,16 @@ fn tall(random: &mut Random, n: usize, k: usize) -> Tall<f32> {
     Tall::from_fn(n, k, |i, j| m[(i, j)]).unwrap()
 }
 
+/// As [`check`], on examples x ⊗ x.
+fn check_squares(learner: &mut impl Learner<f32>, n: usize) {
+    check_pairs(learner, n, true);
+}
+
 fn check(learner: &mut impl Learner<f32>, n: usize) {
+    check_pairs(learner, n, false);
+}
+
+fn check_pairs(learner: &mut impl Learner<f32>, n: usize, square: bool) {
     let mut random = Random::new(2);
     let mut draw = || {
         let entries = (0..12).map(|_| (random.below(n) as u32, random.normal() as f32));
@@ -61,7 +72,7 @@ fn check(learner: &mut impl Learner<f32>, n: usize) {
         for (left, right) in &pairs {
             let example = RankOne {
                 left: left.as_row(),
-                right: right.as_row(),
+                right: if square { left } else { right }.as_row(),
             };
             learner.learn(
                 example,
@@ -93,7 +104,12 @@ fn a_step_allocates_nothing() {
     check(&mut polar(), n);
     check(&mut polar().regularized(0.1), n);
     check(&mut polar().retracted(Retraction::Qf), n);
-    check(&mut GradientPsd::new(Psd::new(left.clone())), n);
+    check(&mut Flat::new(Psd::new(left.clone())), n);
+    let psd = || PolarPsd::new(PolarPsdForm::from_psd(Psd::new(left.clone())).unwrap());
+    check_squares(&mut Flat::new(Psd::new(left.clone())), n);
+    check_squares(&mut psd(), n);
+    check_squares(&mut psd().retracted(Retraction::Qf), n);
+    check_squares(&mut psd().subspace_weight(0.0), n);
     check(
         &mut PassiveAggressive::new(factored(), Turn::Alternate, 0),
         n,

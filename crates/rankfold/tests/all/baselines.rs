@@ -6,8 +6,8 @@ use crate::golden::Golden;
 use crate::oracle::*;
 use rankfold::form::{Factored, Full, Psd, Tall};
 use rankfold::online::{
-    Gradient, GradientPsd, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis,
-    Outcome, PassiveAggressive, RankOne, Step, Turn,
+    Flat, Gradient, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis, Outcome,
+    PassiveAggressive, RankOne, Step, Turn,
 };
 use rankfold::{Loss, SparseVec, check};
 
@@ -62,7 +62,7 @@ fn golden_baselines_triplets() {
     });
     same("gd", learner.form().to_dense());
 
-    let mut learner = GradientPsd::new(Psd::new(tall(&y)));
+    let mut learner = Flat::new(Psd::new(tall(&y)));
     triplets(&case, "psd_").iter().for_each(|(q, d)| {
         hinge(&mut learner, q, d, eta);
     });
@@ -335,7 +335,7 @@ fn identification_keeps_its_state_true_and_its_rank() {
 fn runaway_steps_are_refused_before_anything_overflows() {
     let mut noise = Noise(23);
     let y = noise.matrix(12, 3);
-    let mut symmetric = GradientPsd::new(Psd::new(
+    let mut symmetric = Flat::new(Psd::new(
         Tall::<f32>::from_fn(12, 3, |i, j| y[(i, j)]).unwrap(),
     ));
     let mut refused = 0;

@@ -14,6 +14,7 @@ mod objects;
 mod oracle;
 mod projection;
 mod psd_batch;
+mod psd;
 mod ranking;
 mod regression;
 mod retrieval;

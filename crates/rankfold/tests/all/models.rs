@@ -119,6 +119,23 @@ fn models_of_pairs_of_format_1_load() {
 }
 
 #[test]
+fn symmetric_polar_models_of_format_1_load() {
+    let model = Model::load(kept("similarity-polar-psd-f64.safetensors")).unwrap();
+    assert_eq!((model.rank(), form_of(&model)), (3, "polar-psd"));
+    assert!(map_of(&model, "kept.svm") > 0.9);
+    let mut learner = model.into_learner::<f64>().unwrap();
+    let row = SparseVec::from_entries(vec![(0, 1.0), (30, 1.0)]);
+    let other = SparseVec::from_entries(vec![(1, 1.0)]);
+    let triplet = Triplet {
+        query: row.as_row(),
+        positive: row.as_row(),
+        negative: other.as_row(),
+    };
+    learner.learn(&triplet).unwrap();
+    assert_eq!(learner.columns(), 31);
+}
+
+#[test]
 fn a_checkpoint_of_format_1_resumes() {
     let checkpoint: Checkpoint = Checkpoint::load(kept("checkpoint-f32.safetensors")).unwrap();
     let options = checkpoint.options().clone().steps(2_000);
@@ -206,6 +223,7 @@ fn damaged_bytes_never_panic() {
         "completion-als-f32",
         "completion-polar-f64",
         "pairs-polar-f32",
+        "similarity-polar-psd-f64",
     ] {
         damage(&std::fs::read(kept(&format!("{name}.safetensors"))).unwrap());
     }

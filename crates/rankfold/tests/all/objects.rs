@@ -160,7 +160,9 @@ fn scores_are_those_of_the_dense_matrix() {
                 Form::Full(form) => form.to_dense(),
                 Form::Gaussian(form) => form.to_dense()[0].clone(),
                 Form::Diagonal(form) => form.to_dense()[0].clone(),
-                Form::Psd(_) | Form::Polar(_) => unreachable!("not among these"),
+                Form::Psd(_) | Form::Polar(_) | Form::PolarPsd(_) => {
+                    unreachable!("not among these")
+                }
             };
             assert_eq!((w.len(), w[0].len()), (17, 9));
             let left = model.prepare(rows.rows.clone(), &rows.features).unwrap();

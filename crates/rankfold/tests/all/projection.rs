@@ -3,6 +3,7 @@
 
 use rankfold::data::{Labelled, read_labelled};
 use rankfold::form::Side;
+use rankfold::online::Rule;
 use rankfold::{Model, Real, Score, Similarity};
 use std::path::Path;
 
@@ -50,6 +51,8 @@ fn coordinates_scores_and_neighbours_agree() {
     tells_one_story::<f64>(Similarity::loreta_psd());
     tells_one_story::<f32>(Similarity::loreta());
     tells_one_story::<f64>(Similarity::loreta());
+    tells_one_story::<f32>(Similarity::new(Rule::PolarPsd));
+    tells_one_story::<f64>(Similarity::new(Rule::PolarPsd));
 }
 
 #[test]
