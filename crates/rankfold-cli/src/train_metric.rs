@@ -70,9 +70,9 @@ pub struct TrainMetric {
     #[arg(long, value_enum, default_value_t = MetricLearnerName::Flat)]
     learner: MetricLearnerName,
 
-    /// How it learns
-    #[arg(long, value_enum, default_value_t = SolverName::Cg)]
-    solver: SolverName,
+    /// How it learns [default: trust-region for `polar`, cg for others]
+    #[arg(long, value_enum)]
+    solver: Option<SolverName>,
 
     /// Rank of W [default: 20, or the number of features where that is less; all for cones and baselines]
     #[arg(long)]
@@ -199,7 +199,6 @@ impl TrainMetric {
 
     fn options(&self) -> Metric {
         let mut options = Metric::new(self.learner.into())
-            .solver(self.solver.into())
             .pairs_from(match self.pairs_from {
                 PairsFromName::Random => PairsFrom::Random,
                 PairsFromName::Neighbors => PairsFrom::Neighbors,
@@ -216,6 +215,9 @@ impl TrainMetric {
             .threads(self.shared.threads())
             .valid_fraction(self.shared.valid_fraction)
             .preprocess(self.shared.preprocess());
+        if let Some(solver) = self.solver {
+            options = options.solver(solver.into());
+        }
         if let Some(rank) = self.rank {
             options = options.rank(rank);
         }

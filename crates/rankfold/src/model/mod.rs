@@ -172,6 +172,9 @@ pub struct Card {
     /// The way back to orthonormal columns, in the polar geometry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retraction: Option<Retraction>,
+    /// λ of the polar geometry of metrics and kernels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subspace_weight: Option<f64>,
     /// The mean of the values that it was trained on, when it predicts values of
     /// pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,6 +206,7 @@ impl Card {
             completion: None,
             regularization: None,
             retraction: None,
+            subspace_weight: None,
             target_mean: None,
             init: "given".into(),
             counters: Counters::default(),

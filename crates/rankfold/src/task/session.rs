@@ -15,8 +15,8 @@ use crate::data::{Features, Labelled};
 use crate::eval::{Cosine, Retrieval, retrieval};
 use crate::form::{Form, FormRef};
 use crate::model::{
-    Card, Counters, Distances, FORMAT, HistoryPoint, Metrics, Model, Objects, Precise, Preprocess,
-    forms, save_parts,
+    Card, Counters, Distances, HistoryPoint, Metrics, Model, Objects, Precise, Preprocess, forms,
+    save_parts,
 };
 use crate::online::{Learned, Outcome, Rule};
 use crate::random::{Random, splitmix64};
@@ -513,9 +513,6 @@ impl<'a, R: Real> Session<'a, R> {
 
     fn card(&self, counters: Counters) -> Card {
         Card {
-            format: FORMAT,
-            task: "similarity".into(),
-            learner: self.options.learner.name().into(),
             score: self.options.score,
             seed: self.options.seed,
             step_size: self.stepper.step.size,
@@ -527,15 +524,10 @@ impl<'a, R: Real> Session<'a, R> {
                 .learner
                 .is_aroma()
                 .then_some(self.options.aroma),
-            variance_scale: None,
-            ranking: None,
-            completion: None,
-            regularization: None,
-            retraction: None,
-            target_mean: None,
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),
+            ..Card::new("similarity", self.options.learner.name())
         }
     }
 

@@ -4,14 +4,14 @@ use super::constraints::{given, levels, random};
 use super::engine::{Bounded, Engine, Lowered, Told};
 use super::nearby::{nearby, star};
 use super::start::start;
-use super::{Metric, MetricInit, MetricLearner, PairsFrom, RANK};
+use super::{Metric, MetricInit, MetricLearner, MetricSolver, PairsFrom, RANK};
 use crate::batch::{Bounds, Distances, Ended, Itml, Points, Wish, principal};
 use crate::data::{Constraint, Labelled};
 use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Full, Psd, Tall};
 use crate::linalg::symmetric;
 use crate::model::{Card, Counters, Distances as Levels, Metrics, Model, Precise, Score};
-use crate::online::{Learner, Lego, RankOne, Step};
+use crate::online::{Learner, Lego, RankOne, Shape, Step};
 use crate::random::splitmix64;
 use crate::task::inputs::{Things, renamed};
 use crate::task::session::CurvePoint;
@@ -26,6 +26,9 @@ const ITERATIONS: usize = 200;
 /// Iterations on random pairs that are chosen from: stopping early is what keeps a
 /// metric from fitting pairs instead of classes.
 const STEPS: [usize; 9] = [0, 5, 10, 15, 20, 30, 50, 75, 100];
+
+/// The same for steps in a trust region, which go farther.
+const LONG_STEPS: [usize; 7] = [0, 2, 5, 10, 15, 20, 30];
 
 /// Iterations between two looks for the nearest rows, and looks at most.
 const ROUND: usize = 5;
@@ -227,7 +230,7 @@ impl<'a, R: Real> Run<'a, R> {
         let options = self.options;
         Engine {
             learner: options.learner,
-            solver: options.solver,
+            solver: options.solver_or_default(),
             subspace_weight: options.subspace_weight,
             retraction: options.retraction,
             iterations: ITERATIONS,
@@ -382,7 +385,10 @@ impl<'a, R: Real> Run<'a, R> {
         let all = match (options.iterations, neighbours) {
             (Some(steps), _) => vec![steps],
             (None, true) => (0..=ROUNDS).map(|round| round * ROUND).collect(),
-            (None, false) => STEPS.to_vec(),
+            (None, false) => match options.solver_or_default() {
+                MetricSolver::TrustRegion => LONG_STEPS.to_vec(),
+                _ => STEPS.to_vec(),
+            },
         };
         let most = all.last().copied().unwrap_or(0);
         let fixed = |init| Plan { init, steps: most };
@@ -659,14 +665,19 @@ impl<'a, R: Real> Run<'a, R> {
         history: Vec<CurvePoint>,
     ) -> Result<Model> {
         let options = self.options;
-        let form = stored::<R>(factor)?;
         let polar = options.learner == MetricLearner::Polar;
+        let form = stored::<R>(factor)?;
+        let form = match polar {
+            true => form.shaped(Shape::PolarPsd)?,
+            false => form,
+        };
         Ok(Model {
             card: Card {
                 score: Score::Distance,
                 seed: options.seed,
                 distances: Some(levels),
                 retraction: polar.then_some(options.retraction),
+                subspace_weight: polar.then_some(options.subspace_weight),
                 init: init.name().into(),
                 counters: counters(iterations),
                 history,

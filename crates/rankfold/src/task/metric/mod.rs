@@ -158,7 +158,7 @@ impl MetricInit {
 #[serde(default)]
 pub struct Metric {
     learner: MetricLearner,
-    solver: MetricSolver,
+    solver: Option<MetricSolver>,
     rank: Option<usize>,
     pairs_from: PairsFrom,
     constraints: Option<usize>,
@@ -202,7 +202,7 @@ impl Metric {
     pub fn new(learner: MetricLearner) -> Self {
         Metric {
             learner,
-            solver: MetricSolver::Cg,
+            solver: None,
             rank: None,
             pairs_from: PairsFrom::Random,
             constraints: None,
@@ -228,10 +228,19 @@ impl Metric {
         self.learner
     }
 
-    /// How the cost is lowered; conjugate gradients by default.
+    /// How the cost is lowered; by default in a trust region for `polar`, and by
+    /// conjugate gradients otherwise.
     pub fn solver(mut self, solver: MetricSolver) -> Self {
-        self.solver = solver;
+        self.solver = Some(solver);
         self
+    }
+
+    fn solver_or_default(&self) -> MetricSolver {
+        self.solver.unwrap_or(match self.learner {
+            // Conjugate directions creep between the subspace and the distance in it.
+            MetricLearner::Polar => MetricSolver::TrustRegion,
+            _ => MetricSolver::Cg,
+        })
     }
 
     /// The rank of W; by default 20, or the number of features where that is less or
@@ -363,7 +372,7 @@ impl Metric {
                 self.subspace_weight
             ));
         }
-        if self.learner.is_baseline() && self.solver == MetricSolver::TrustRegion {
+        if self.learner.is_baseline() && self.solver.is_some() {
             return refuse(format!(
                 "`{}` has a way of its own: leave the solver out",
                 self.learner.name()

@@ -10,7 +10,7 @@ use super::evaluation::errors;
 use super::inputs::Inputs;
 use crate::data::ValuedPair;
 use crate::form::{Factored, Form, Tall};
-use crate::model::{Card, Counters, FORMAT, Metrics, Model, Objects, Precise, forms, save_parts};
+use crate::model::{Card, Counters, Metrics, Model, Objects, Precise, forms, save_parts};
 use crate::online::{AnyLearner, Learned, Learner, Rule, Step};
 use crate::random::{normal_at, splitmix64};
 use crate::task::checkpoint::{self, BestState, Checkpoint, State};
@@ -337,25 +337,17 @@ impl<'a, R: Real> PairsSession<'a, R> {
     fn card(&self, counters: Counters) -> Card {
         let polar = self.options.learner == Rule::Polar;
         Card {
-            format: FORMAT,
-            task: "pairs".into(),
-            learner: self.options.learner.name().into(),
-            score: crate::Score::Dot,
             seed: self.options.seed,
             step_size: self.stepper.step.size,
             step_limit: self.options.step_limit,
             decay: self.options.decay,
-            distances: None,
-            aroma: None,
-            variance_scale: None,
-            ranking: None,
             regularization: Some(self.options.regularization).filter(|&lambda| lambda > 0.0),
             retraction: Some(self.options.retraction).filter(|_| polar),
             target_mean: Some(self.inputs.mean()),
-            completion: None,
             init: "gaussian".into(),
             counters,
             history: self.course.history.clone(),
+            ..Card::new("pairs", self.options.learner.name())
         }
     }
 

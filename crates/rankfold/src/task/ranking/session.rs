@@ -13,7 +13,7 @@ use crate::data::{Features, Labelled};
 use crate::eval::Retrieval;
 use crate::form::{Form, FormRef, Full};
 use crate::model::{
-    Card, Counters, FORMAT, Metrics, Model, Objects, Precise, Preprocess, Prior, forms, save_parts,
+    Card, Counters, Metrics, Model, Objects, Precise, Preprocess, Prior, forms, save_parts,
 };
 use crate::online::{AnyLearner, Learned, Shape, Step};
 use crate::random::{Random, splitmix64};
@@ -416,25 +416,15 @@ impl<'a, R: Real> RankingSession<'a, R> {
 
     fn card(&self, counters: Counters) -> Card {
         Card {
-            format: FORMAT,
-            task: "ranking".into(),
-            learner: self.options.learner.name().into(),
-            score: crate::Score::Dot,
             seed: self.options.seed,
             step_size: self.stepper.step.size,
             step_limit: self.options.step_limit,
             decay: self.options.decay,
-            distances: None,
-            aroma: None,
-            variance_scale: None,
             ranking: Some(self.options.learned()),
-            completion: None,
-            regularization: None,
-            retraction: None,
-            target_mean: None,
             init: self.options.init.name().into(),
             counters,
             history: self.course.history.clone(),
+            ..Card::new("ranking", self.options.learner.name())
         }
     }
 
