@@ -27,7 +27,8 @@ use crate::shared_options::{Precision, SharedOptions};
 #[command(after_help = "Examples:
   rankfold train metric train.csv -o metric.safetensors --standardize
       from the labels of the rows; rank 20, or that of all features where they are fewer
-  rankfold train metric train.csv -o m.safetensors --rank 5 --pairs-from neighbors --threads 2
+  rankfold train metric train.csv -o m.safetensors --rank 5 --pairs-from random --constraints 50000
+      from random pairs, as the paper does
   rankfold train metric rows.svm -o m.safetensors --pairs known.txt
       lines `a b same`, `a c different`, `a d <= 2.5`, `b d >= 4` of row ids
   rankfold train metric train.csv -o m.safetensors --learner polar --subspace-weight 0
@@ -52,10 +53,11 @@ pub struct TrainMetric {
     pairs: Option<PathBuf>,
 
     /// How pairs are made from labels
-    #[arg(long, value_enum, default_value_t = PairsFromName::Random)]
+    #[arg(long, value_enum, default_value_t = PairsFromName::Neighbors)]
     pairs_from: PairsFromName,
 
-    /// Random pairs to learn from [default: 40 c (c − 1) for c classes, and at least 10 a row up to 100,000]
+    /// Pairs to learn from, with --pairs-from random [default: 40 c (c − 1) for c classes, and at least 10
+    /// a row up to 100,000]
     #[arg(long, value_name = "N")]
     constraints: Option<usize>,
 
@@ -78,7 +80,8 @@ pub struct TrainMetric {
     #[arg(long)]
     rank: Option<usize>,
 
-    /// Iterations at most [default: 200]; rounds of `itml` [1000], passes of `lego` [1]
+    /// Iterations [default: as many as do best on held-out rows; with --pairs, until the cost no longer
+    /// falls]; rounds of `itml` [1000], passes of `lego` [1]
     #[arg(long, value_name = "N")]
     steps: Option<usize>,
 
@@ -94,7 +97,8 @@ pub struct TrainMetric {
     #[arg(long, value_enum, default_value_t = RetractionName::Uf)]
     retraction: RetractionName,
 
-    /// Where W starts [default: principal directions, at full rank the identity]
+    /// Where W starts [default: principal directions, at full rank the identity; with nearest rows also
+    /// class means, whichever does better on held-out rows]
     #[arg(long, value_enum)]
     init: Option<InitName>,
 

@@ -30,7 +30,7 @@ pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use metric::{
     Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSolver,
-    PairsFrom,
+    PairsFrom, squared_distance_levels,
 };
 pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};

@@ -8,6 +8,7 @@ use rankfold::batch::{
 };
 use rankfold::linalg::Retraction;
 use rankfold::manifold::{Flat, PolarPsd, Semidefinite};
+use rankfold::task::squared_distance_levels;
 
 fn bound(kind: f64) -> Bound {
     match kind {
@@ -90,4 +91,53 @@ fn golden_psd_batch() {
         let start = vec![input("U0"), &r * r.transpose()];
         same(name, descend(&polar, start, iterations));
     }
+}
+
+/// Bounds from labels: percentiles of all distances under the identity, then some steps.
+#[test]
+fn golden_distance_learning_of_a_metric() {
+    let golden = Golden::read("distance_learning");
+    let x = mat(&golden.matrix("/inputs/X"));
+    let labels = golden.vector("/inputs/labels");
+    let points = Points::dense(x.clone());
+    let d = x.ncols();
+    let found = squared_distance_levels(&points, &Mat::identity(d, d), 0, 1).unwrap();
+    let want = ["/outputs/l", "/outputs/u"].map(|path| golden.number(path));
+    golden.same("percentiles", &[found.near, found.far], &want);
+    let pairs: Vec<Pair> = golden
+        .matrix("/inputs/pairs")
+        .iter()
+        .map(|pair| Pair {
+            left: pair[0] as u32,
+            right: pair[1] as u32,
+        })
+        .collect();
+    let list: Vec<(Bound, f64)> = pairs
+        .iter()
+        .map(
+            |pair| match labels[pair.left as usize] == labels[pair.right as usize] {
+                true => (Bound::AtMost, found.near),
+                false => (Bound::AtLeast, found.far),
+            },
+        )
+        .collect();
+    let kinds: Vec<f64> = list
+        .iter()
+        .map(|(bound, _)| if *bound == Bound::AtMost { 1.0 } else { -1.0 })
+        .collect();
+    golden.same("kinds", &kinds, &golden.vector("/outputs/maha_kinds"));
+    let targets: Vec<f64> = list.iter().map(|(_, y)| *y).collect();
+    golden.same("targets", &targets, &golden.vector("/outputs/maha_targets"));
+    let regression = PsdRegression {
+        distances: Distances::new(&points, pairs, 1).unwrap(),
+        wish: Bounds { list },
+        space: Flat,
+    };
+    let iterations = golden.number("/params/maxit") as usize;
+    // The case starts from as many columns of the identity as its kernel has.
+    let rank = golden.matrix("/inputs/G0_kernel")[0].len();
+    let start = vec![Mat::identity(d, rank)];
+    let (w, costs) = descend(&regression, start, iterations);
+    golden.same("W", &flat(&w), &golden.matrix("/outputs/maha_W").concat());
+    golden.same("costs", &costs, &golden.vector("/outputs/maha_hist"));
 }

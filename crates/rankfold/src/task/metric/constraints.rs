@@ -28,8 +28,8 @@ pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// The 5th and the 95th percentile of squared distances under W = G Gᵀ: those of all
-/// pairs of points, or of many.
-pub(crate) fn levels(
+/// pairs of points where they are at most a million, else of so many random ones.
+pub fn squared_distance_levels(
     points: &Points,
     factor: &Mat<f64>,
     seed: u64,

@@ -1,6 +1,6 @@
 //! A run of [`Metric`] on rows.
 
-use super::constraints::{given, levels, random};
+use super::constraints::{given, random, squared_distance_levels};
 use super::engine::{Bounded, Engine, Lowered, Told};
 use super::nearby::{nearby, star};
 use super::start::start;
@@ -285,7 +285,7 @@ impl<'a, R: Real> Run<'a, R> {
         let threads = options.threads;
         let classes = part.classes.as_deref();
         let first = start(plan.init, &part.points, classes, rank, threads)?;
-        let levels = levels(&part.points, &first, options.seed, threads)?;
+        let levels = squared_distance_levels(&part.points, &first, options.seed, threads)?;
         if !told(0, f64::NAN, &first) || plan.steps == 0 {
             return Ok(Learned::at(first, levels));
         }

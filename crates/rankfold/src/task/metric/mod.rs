@@ -11,6 +11,7 @@ mod fit;
 mod nearby;
 mod start;
 
+pub use constraints::squared_distance_levels;
 pub use evaluation::{Control, MetricEvaluation};
 pub use fit::MetricFit;
 
@@ -204,7 +205,7 @@ impl Metric {
             learner,
             solver: None,
             rank: None,
-            pairs_from: PairsFrom::Random,
+            pairs_from: PairsFrom::Neighbors,
             constraints: None,
             neighbours: 5,
             init: None,
@@ -250,7 +251,7 @@ impl Metric {
         self
     }
 
-    /// Where constraints come from when rows have classes.
+    /// Where constraints come from when rows have classes; the nearest rows by default.
     pub fn pairs_from(mut self, from: PairsFrom) -> Self {
         self.pairs_from = from;
         self
@@ -270,12 +271,14 @@ impl Metric {
     }
 
     /// Where W starts; by default principal directions, and the identity at full rank.
+    /// With nearest rows, class means are tried as well, and validation chooses.
     pub fn init(mut self, init: MetricInit) -> Self {
         self.init = Some(init);
         self
     }
 
-    /// Iterations at most.
+    /// Iterations; without it validation chooses how many, and given constraints are
+    /// learned from until the cost no longer falls.
     pub fn iterations(mut self, iterations: usize) -> Self {
         self.iterations = Some(iterations);
         self
