@@ -10,6 +10,9 @@ use faer::Mat;
 /// Pairs in a block of a pass.
 const BLOCK: usize = 4096;
 
+/// Numbers below which a pass is done before threads have started.
+const SMALL: usize = 100_000;
+
 /// Two points whose squared distance is looked at. With [`Pair::ORIGIN`] as the
 /// right one it is xᵀ W x of the left one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -198,9 +201,18 @@ impl<'a> Distances<'a> {
         self.products(z, z)
     }
 
+    /// Threads for a pass over rows of this width.
+    fn threads_for(&self, width: usize) -> usize {
+        match self.pairs.len() * width < SMALL {
+            true => 1,
+            false => self.threads,
+        }
+    }
+
     /// (a_i − a_j)·(b_i − b_j) for each pair.
     pub(crate) fn products(&self, a: &Rowwise, b: &Rowwise) -> Vec<f64> {
-        let blocks = map_blocks(self.pairs.len(), BLOCK, self.threads, |range| {
+        let threads = self.threads_for(a.width);
+        let blocks = map_blocks(self.pairs.len(), BLOCK, threads, |range| {
             let pairs = self.pairs[range].iter();
             let product = |pair: &Pair| {
                 let i = pair.left as usize;
@@ -220,7 +232,8 @@ impl<'a> Distances<'a> {
     pub(crate) fn weighted(&self, weights: &[f64], p: &Rowwise, k: usize) -> Mat<f64> {
         let mut v = Rowwise::zero(self.points.len(), k);
         let width = v.width;
-        map_rows(&mut v.data, width, 64, self.threads, |first, rows| {
+        let threads = self.threads_for(width);
+        map_rows(&mut v.data, width, 64, threads, |first, rows| {
             for (i, out) in (first..).zip(rows.chunks_exact_mut(width)) {
                 let range = self.starts[i] as usize..self.starts[i + 1] as usize;
                 let own = p.row(i);

@@ -36,6 +36,14 @@ impl Margins {
         (self.star.near + self.star.far) as usize
     }
 
+    /// Threads for so many distances: few are done before threads have started.
+    fn threads_for(&self, distances: usize) -> usize {
+        match distances < 20_000 {
+            true => 1,
+            false => self.threads,
+        }
+    }
+
     /// One over the number of triplets and the square of the scale.
     fn weight(&self, distances: usize) -> f64 {
         let stars = (distances / self.width()) as f64;
@@ -80,7 +88,8 @@ impl Margins {
 impl Wish for Margins {
     fn slopes(&self, distances: &[f64], out: &mut [f64]) -> f64 {
         let (width, weight) = (self.width(), self.weight(distances.len()));
-        let costs = map_rows(out, width, BLOCK, self.threads, |first, rows| {
+        let threads = self.threads_for(distances.len());
+        let costs = map_rows(out, width, BLOCK, threads, |first, rows| {
             let stars = distances[first * width..].chunks_exact(width);
             let mut cost = 0.0;
             for (star, out) in stars.zip(rows.chunks_exact_mut(width)) {
@@ -96,7 +105,8 @@ impl Wish for Margins {
     fn cost(&self, distances: &[f64]) -> f64 {
         let (width, weight) = (self.width(), self.weight(distances.len()));
         let stars = distances.len() / width;
-        let costs = map_blocks(stars, BLOCK, self.threads, |range| {
+        let threads = self.threads_for(distances.len());
+        let costs = map_blocks(stars, BLOCK, threads, |range| {
             let stars = distances[range.start * width..range.end * width].chunks_exact(width);
             // Summed as in `slopes`, so that both give the same bits.
             stars.fold(0.0, |cost, star| cost + self.star(star, None))
@@ -107,7 +117,8 @@ impl Wish for Margins {
     fn bend(&self, distances: &[f64], along: &[f64], out: &mut [f64]) {
         let (width, weight) = (self.width(), self.weight(distances.len()));
         let split = self.star.near as usize;
-        map_rows(out, width, BLOCK, self.threads, |first, rows| {
+        let threads = self.threads_for(distances.len());
+        map_rows(out, width, BLOCK, threads, |first, rows| {
             for (i, out) in rows.chunks_exact_mut(width).enumerate() {
                 let at = (first + i) * width..(first + i + 1) * width;
                 let (star, along) = (&distances[at.clone()], &along[at]);
@@ -139,7 +150,7 @@ mod tests {
             scale: 1.5,
             threads,
         };
-        let count = 5 * 150;
+        let count = 5 * 5000;
         let at = |seed: u64| -> Vec<f64> {
             (0..count).map(|t| normal_at(seed, 0, t, 0).abs()).collect()
         };
@@ -167,6 +178,6 @@ mod tests {
         assert_eq!(margins(3).slopes(&distances, &mut again), cost);
         assert_eq!(again, slopes);
         let (violated, all) = one.violated(&distances);
-        assert!(violated > 0 && violated < all && all == 150 * 6);
+        assert!(violated > 0 && violated < all && all == 5000 * 6);
     }
 }

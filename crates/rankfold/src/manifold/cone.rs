@@ -3,7 +3,7 @@
 use super::polar_psd::{affine_inner, affine_step};
 use super::{Blocks, Manifold, Semidefinite, Split, dot};
 use crate::linalg::symmetric;
-use faer::Mat;
+use faer::{Mat, Side};
 
 /// W itself with the metric Tr(W⁻¹ξ W⁻¹ζ), which no invertible map of the data
 /// changes.
@@ -24,8 +24,7 @@ impl Manifold for Affine {
             false => affine_step(&at[0], &along[0])?,
             true => symmetric::part(&(&at[0] + &along[0])),
         };
-        symmetric::power(&next, -0.5)?;
-        Some(vec![next])
+        (next.is_all_finite() && next.llt(Side::Lower).is_ok()).then(|| vec![next])
     }
 
     fn transport(&self, _: &[Mat<f64>], _: &[Mat<f64>], vector: &[Mat<f64>]) -> Blocks {

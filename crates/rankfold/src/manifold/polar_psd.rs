@@ -3,7 +3,8 @@
 
 use super::{Blocks, Manifold, Semidefinite, Split, dot, thin_qr};
 use crate::linalg::{Retraction, symmetric};
-use faer::Mat;
+use faer::prelude::Solve;
+use faer::{Mat, Side};
 
 /// An orthonormal U and a positive definite B, with the metric
 /// 1/λ Tr ξ_Uᵀζ_U + 1/(1−λ) Tr(B⁻¹ξ_B B⁻¹ζ_B). With λ = 0 the subspace stays as it
@@ -34,19 +35,24 @@ impl PolarPsd {
 
 /// Tr(B⁻¹ξ B⁻¹ζ).
 pub(super) fn affine_inner(b: &Mat<f64>, x: &Mat<f64>, y: &Mat<f64>) -> f64 {
-    symmetric::power(b, -1.0).map_or(f64::NAN, |inverse| {
-        let (x, y) = (&inverse * x, &inverse * y);
+    b.llt(Side::Lower).map_or(f64::NAN, |root| {
+        let (x, y) = (root.solve(x), root.solve(y));
         dot(&x.transpose().to_owned(), &y)
     })
 }
 
 /// B^½ exp(B^−½ ξ B^−½) B^½; `None` where that is not definite to working precision.
 pub(super) fn affine_step(b: &Mat<f64>, along: &Mat<f64>) -> Option<Mat<f64>> {
-    let (half, inverse) = (symmetric::power(b, 0.5)?, symmetric::power(b, -0.5)?);
+    let (values, v) = symmetric::eigen(b).filter(|(values, _)| values[0] > 0.0)?;
+    let k = values.len();
+    let power = |exponent: f64| {
+        let scaled = Mat::from_fn(k, k, |i, j| v[(i, j)] * values[j].powf(exponent));
+        scaled * v.transpose()
+    };
+    let (half, inverse) = (power(0.5), power(-0.5));
     let exponent = symmetric::part(&(&inverse * along * &inverse));
     let next = symmetric::part(&(&half * symmetric::exp(&exponent)? * &half));
-    symmetric::power(&next, -0.5)?;
-    Some(next)
+    (next.is_all_finite() && next.llt(Side::Lower).is_ok()).then_some(next)
 }
 
 impl Manifold for PolarPsd {
