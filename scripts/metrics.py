@@ -39,8 +39,8 @@ METHODS = {
     "LEGO": "--learner lego --pairs-from random",
 }
 CONES = {
-    "cone-affine": "--learner cone-affine --pairs-from random",
-    "cone-log": "--learner cone-log --pairs-from random",
+    "cone-affine": "--learner cone-affine --pairs-from random --steps 20",
+    "cone-log": "--learner cone-log --pairs-from random --steps 20",
 }
 CONTROLS = ["euclid", "pca", "lda"]
 
@@ -196,7 +196,7 @@ def page(uci, low):
 
 Two kinds of constraints: random pairs (`--pairs-from random`) and nearest rows
 (`--pairs-from neighbors`). Start and number of iterations are chosen by validation
-inside of the training part. Rows are standardised by the training part; controls are
+inside of the training part; the cones of full rank do 20 iterations. Rows are standardised by the training part; controls are
 what `eval` prints beside the model.
 
 ## Full rank

@@ -53,8 +53,9 @@ pub struct TrainMetric {
     pairs: Option<PathBuf>,
 
     /// How pairs are made from labels
-    #[arg(long, value_enum, default_value_t = PairsFromName::Neighbors)]
-    pairs_from: PairsFromName,
+    /// [default: neighbors; random for the baselines]
+    #[arg(long, value_enum)]
+    pairs_from: Option<PairsFromName>,
 
     /// Pairs to learn from, with --pairs-from random [default: 40 c (c − 1) for c classes, and at least 10
     /// a row up to 100,000]
@@ -203,10 +204,6 @@ impl TrainMetric {
 
     fn options(&self) -> Metric {
         let mut options = Metric::new(self.learner.into())
-            .pairs_from(match self.pairs_from {
-                PairsFromName::Random => PairsFrom::Random,
-                PairsFromName::Neighbors => PairsFrom::Neighbors,
-            })
             .neighbours(self.neighbors)
             .tolerance(self.tolerance)
             .subspace_weight(self.subspace_weight)
@@ -219,6 +216,12 @@ impl TrainMetric {
             .threads(self.shared.threads())
             .valid_fraction(self.shared.valid_fraction)
             .preprocess(self.shared.preprocess());
+        if let Some(from) = self.pairs_from {
+            options = options.pairs_from(match from {
+                PairsFromName::Random => PairsFrom::Random,
+                PairsFromName::Neighbors => PairsFrom::Neighbors,
+            });
+        }
         if let Some(solver) = self.solver {
             options = options.solver(solver.into());
         }
@@ -335,6 +338,9 @@ impl TrainMetric {
             "{learner} of rank {rank}: {} iterations, {}, {} of {} constraints violated, {seconds:.1} s",
             fitted.iterations, fitted.stopped, fitted.violated, fitted.constraints
         );
+        if fitted.iterations == 0 {
+            text += "\nthe start does best on held-out rows";
+        }
         for (name, value) in &fitted.metrics {
             text += &format!("\nvalidation {name}: {value:.4}");
         }

@@ -193,6 +193,9 @@ pub fn class_means(
         let out_of = |m: &Mat<f64>| m - &v * (v.transpose() * m);
         let seen = symmetric::part(&(&root * &all * &root));
         let rest = out_of(&out_of(&seen).transpose().to_owned());
+        // Where nothing is left, the directions that were taken still come last.
+        let taken = faer::Scale(1.0 + seen.norm_l2()) * (&v * v.transpose());
+        let rest = rest - taken;
         let (f, _) = leading(&symmetric::part(&rest), count - many)?;
         let weak = faer::Scale(BESIDE_MEANS) * f;
         out.subcols_mut(many, count - many).copy_from(&weak);
@@ -264,6 +267,19 @@ mod tests {
             assert!((along.abs() - 1.0).abs() < 1e-5);
         }
         assert!(principal(&Points::dense(matrix(3, 2, 1)), 3, 1).is_err());
+    }
+
+    #[test]
+    fn a_start_from_class_means_has_full_rank_where_features_are_constant() {
+        let x = Mat::from_fn(12, 4, |i, j| match j {
+            1 => 5.0,
+            2 => 0.0,
+            _ => matrix(12, 4, 1)[(i, j)] + (i % 2) as f64,
+        });
+        let classes: Vec<u32> = (0..12).map(|i| i % 2).collect();
+        let g = class_means(&Points::dense(x), &classes, 4, 1).unwrap();
+        let (_, sigma, _) = crate::linalg::svd(&g).unwrap();
+        assert!(sigma[3] > 1e-3 * sigma[0], "{sigma:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::constraints::{given, random, squared_distance_levels};
 use super::engine::{Bounded, Engine, Lowered, Told};
 use super::nearby::{nearby, star};
 use super::start::start;
-use super::{Metric, MetricInit, MetricLearner, MetricSolver, PairsFrom, RANK};
+use super::{Metric, MetricInit, MetricLearner, MetricSolver, RANK};
 use crate::batch::{Bounds, Distances, Ended, Itml, Points, Wish, principal};
 use crate::data::{Constraint, Labelled};
 use crate::eval::{Neighbours, Votes, votes};
@@ -39,6 +39,9 @@ const FAR: usize = 20;
 
 /// Neighbours that vote in validation.
 const VOTES: usize = 5;
+
+/// Iterations where rows are too few to choose by.
+const FEW_STEPS: usize = 10;
 
 /// Rows are held out in so many parts, one after the other, until so many have been
 /// judged; small data are parted anew several times.
@@ -289,7 +292,7 @@ impl<'a, R: Real> Run<'a, R> {
         if !told(0, f64::NAN, &first) || plan.steps == 0 {
             return Ok(Learned::at(first, levels));
         }
-        if constraints.is_none() && options.pairs_from == PairsFrom::Neighbors {
+        if constraints.is_none() && options.from_neighbours() {
             return self.from_neighbours(part, first, levels, plan.steps, told);
         }
         let bounds = self.bounds(part, constraints, levels)?;
@@ -312,6 +315,7 @@ impl<'a, R: Real> Run<'a, R> {
         let (violated, constraints, cost) = judge(&lowered.factor);
         Ok(Learned {
             factor: lowered.factor,
+            iterations: lowered.iterations,
             ended: lowered.ended,
             levels,
             violated,
@@ -359,6 +363,7 @@ impl<'a, R: Real> Run<'a, R> {
                 break;
             }
             done += lowered.iterations;
+            out.iterations = done;
         }
         Ok(out)
     }
@@ -371,7 +376,7 @@ impl<'a, R: Real> Run<'a, R> {
         };
         match self.options.init {
             Some(init) => vec![init],
-            None if given || self.options.pairs_from == PairsFrom::Random => vec![plain],
+            None if given || !self.options.from_neighbours() => vec![plain],
             None => vec![plain, MetricInit::ClassMeans],
         }
     }
@@ -381,8 +386,7 @@ impl<'a, R: Real> Run<'a, R> {
     fn plan(&self, rank: usize, given: bool) -> Result<Plan> {
         let options = self.options;
         let starts = self.starts(rank, given);
-        let neighbours = options.pairs_from == PairsFrom::Neighbors;
-        let all = match (options.iterations, neighbours) {
+        let all = match (options.iterations, options.from_neighbours()) {
             (Some(steps), _) => vec![steps],
             (None, true) => (0..=ROUNDS).map(|round| round * ROUND).collect(),
             (None, false) => match options.solver_or_default() {
@@ -401,8 +405,15 @@ impl<'a, R: Real> Run<'a, R> {
         if starts.len() == 1 && (all.len() == 1 || self.validation.is_some()) {
             return Ok(fixed(starts[0]));
         }
+        let parts = self.held_out()?;
+        if parts.is_empty() {
+            // Rows too few to hold any out: not far, and not from class means.
+            let steps = options.iterations.unwrap_or(FEW_STEPS);
+            let init = starts[0];
+            return Ok(Plan { init, steps });
+        }
         let mut scores = vec![vec![0.0; all.len()]; starts.len()];
-        for (train, test) in self.held_out()? {
+        for (train, test) in parts {
             for (init, scores) in starts.iter().zip(&mut scores) {
                 let mut at = 0;
                 let mut last = f64::NAN;
@@ -471,15 +482,13 @@ impl<'a, R: Real> Run<'a, R> {
                 let (train, test) = (pick(false, usize::MAX)?, pick(true, MOST_JUDGED)?);
                 let known = train.classes.as_deref().unwrap_or_default();
                 let several = known.iter().any(|c| *c != known[0]);
-                if several && !test.points.is_empty() {
+                let pairs = !self.options.from_neighbours() || star(known, 1, 1).is_ok();
+                if several && pairs && !test.points.is_empty() {
                     out.push((Cow::Owned(train), Cow::Owned(test)));
                 }
             }
         }
-        match out.is_empty() {
-            true => Err(one_class()),
-            false => Ok(out),
-        }
+        Ok(out)
     }
 
     fn fit(
@@ -516,6 +525,9 @@ impl<'a, R: Real> Run<'a, R> {
             Ended::Converged => "converged",
             _ => "steps",
         });
+        if options.learner.is_baseline() {
+            course.done = learned.iterations;
+        }
         let (factor, metrics) = match course.best.take() {
             Some((_, factor, at)) => {
                 let mut points = course.history.iter();
@@ -696,6 +708,7 @@ impl<'a, R: Real> Run<'a, R> {
 /// What a part of a run came to.
 struct Learned {
     factor: Mat<f64>,
+    iterations: usize,
     ended: Ended,
     levels: Levels,
     violated: usize,
@@ -707,6 +720,7 @@ impl Learned {
     fn at(factor: Mat<f64>, levels: Levels) -> Self {
         Learned {
             factor,
+            iterations: 0,
             ended: Ended::Iterations,
             levels,
             violated: 0,

@@ -161,7 +161,7 @@ pub struct Metric {
     learner: MetricLearner,
     solver: Option<MetricSolver>,
     rank: Option<usize>,
-    pairs_from: PairsFrom,
+    pairs_from: Option<PairsFrom>,
     constraints: Option<usize>,
     neighbours: usize,
     init: Option<MetricInit>,
@@ -205,7 +205,7 @@ impl Metric {
             learner,
             solver: None,
             rank: None,
-            pairs_from: PairsFrom::Neighbors,
+            pairs_from: None,
             constraints: None,
             neighbours: 5,
             init: None,
@@ -251,10 +251,18 @@ impl Metric {
         self
     }
 
-    /// Where constraints come from when rows have classes; the nearest rows by default.
+    /// Where constraints come from when rows have classes; by default the nearest rows,
+    /// and random pairs for the baselines, which know nothing else.
     pub fn pairs_from(mut self, from: PairsFrom) -> Self {
-        self.pairs_from = from;
+        self.pairs_from = Some(from);
         self
+    }
+
+    fn from_neighbours(&self) -> bool {
+        match self.pairs_from {
+            Some(from) => from == PairsFrom::Neighbors,
+            None => !self.learner.is_baseline(),
+        }
     }
 
     /// How many random pairs; by default as many as the paper takes for so many
@@ -378,6 +386,12 @@ impl Metric {
         if self.learner.is_baseline() && self.solver.is_some() {
             return refuse(format!(
                 "`{}` has a way of its own: leave the solver out",
+                self.learner.name()
+            ));
+        }
+        if self.learner.is_baseline() && self.from_neighbours() {
+            return refuse(format!(
+                "`{}` learns from random or given pairs, not from nearest rows",
                 self.learner.name()
             ));
         }

@@ -1,0 +1,326 @@
+//! `train metric` and what follows it.
+
+use serde_json::json;
+
+use crate::support::{Place, Said};
+
+/// Rows of three classes that differ in `b` and `c`; `a` varies more and says nothing,
+/// `d` is constant. Some cells are missing.
+fn place() -> Place {
+    let place = Place::new();
+    let row = |i: usize| {
+        let class = i % 3;
+        let noise = |seed: usize| ((i * seed) % 17) as f64 / 17.0 - 0.5;
+        let (b, c) = ([0.0, 2.0, 4.0][class], [3.0, 0.0, 3.0][class]);
+        let b = match i % 11 {
+            10 => String::new(),
+            _ => format!("{}", b + noise(5)),
+        };
+        let label = ["x", "y", "z"][class];
+        format!("r{i},{label},{},{b},{},7\n", 90.0 * noise(7), c + noise(3))
+    };
+    let rows = |range: std::ops::Range<usize>| -> String {
+        "id,label,a,b,c,d\n".to_owned() + &range.map(row).collect::<String>()
+    };
+    place.write("train.csv", rows(0..60));
+    place.write("test.csv", rows(60..90));
+    place
+}
+
+fn train(place: &Place, more: &[&str]) -> Said {
+    place.run(&[&["train", "metric", "train.csv", "-o", "m"], more].concat())
+}
+
+fn error_of(place: &Place) -> (f64, f64) {
+    let said = place.run(&["eval", "m", "test.csv", "--train", "train.csv", "--json"]);
+    let found = said.json();
+    assert_eq!(found["control"]["name"], "euclid");
+    let of = |value: &serde_json::Value| value["metrics"]["knn_error"].as_f64().unwrap();
+    (of(&found), of(&found["control"]))
+}
+
+#[test]
+fn every_learner_beats_euclidean_distances() {
+    let place = place();
+    for learner in [
+        "--learner flat --rank 2",
+        "--learner polar --rank 2",
+        "--learner polar --rank 2 --retraction qf --pairs-from random --steps 50",
+        "--learner flat --rank 2 --pairs-from random",
+        "--learner flat --rank 4 --solver descent",
+        "--learner flat --rank 1 --solver trust-region --init class-means",
+        "--learner cone-flat",
+        "--learner cone-affine --pairs-from random",
+        "--learner cone-logdet --pairs-from random",
+        "--learner cone-log --pairs-from random",
+        "--learner itml",
+        "--learner lego",
+    ] {
+        let more: Vec<&str> = learner.split(' ').collect();
+        let said = train(&place, &[&more[..], &["--json"]].concat());
+        assert_eq!(said.code, 0, "{learner}: {}", said.stderr);
+        let report = said.json();
+        assert_eq!(report["task"], "metric");
+        assert_eq!(report["learner"], more[1]);
+        let (model, control) = error_of(&place);
+        assert!(model < control, "{learner}: {model} {control}");
+    }
+}
+
+#[test]
+fn what_follows_training_speaks_of_the_same_distances() {
+    let place = place();
+    let said = train(&place, &["--rank", "2", "--standardize"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = place.run(&["transform", "m", "test.csv", "-o", "z.csv"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let points: Vec<(String, Vec<f64>)> = place
+        .read("z.csv")
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let mut fields = line.split(',');
+            let id = fields.next().unwrap().to_owned();
+            (id, fields.map(|v| v.parse().unwrap()).collect())
+        })
+        .collect();
+    let between = |a: &[f64], b: &[f64]| -> f64 {
+        let squares = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b));
+        squares.sum::<f64>().sqrt()
+    };
+    let said = place.run_with(
+        &["predict", "m", "-", "--rows", "test.csv"],
+        "r60 r61\nr62 nobody\nr60 r60\n",
+    );
+    let lines: Vec<f64> = said.stdout.lines().map(|v| v.parse().unwrap()).collect();
+    let want = between(&points[0].1, &points[1].1);
+    assert!((lines[0] - want).abs() < 1e-12 * want, "{lines:?} {want}");
+    assert!(lines[1].is_nan() && lines[2] == 0.0);
+    assert!(said.stderr.contains("1 pairs name a row that is not there"));
+    // The nearest first, and as far as `predict` says.
+    let said = place.run(&["neighbors", "m", "test.csv", "--query", "r60", "-k", "29"]);
+    let listed: Vec<f64> = said
+        .stdout
+        .lines()
+        .map(|line| line.split('\t').nth(3).unwrap().parse().unwrap())
+        .collect();
+    assert!(listed.is_sorted() && listed.len() == 29);
+    let mut all: Vec<f64> = points[1..]
+        .iter()
+        .map(|(_, point)| between(&points[0].1, point))
+        .collect();
+    all.sort_by(f64::total_cmp);
+    let near = all.iter().zip(&listed).all(|(a, b)| (a - b).abs() < 1e-9);
+    assert!(near, "{all:?} {listed:?}");
+    // A triplet: by how much the positive is nearer.
+    let said = place.run_with(
+        &["predict", "m", "-", "--rows", "test.csv"],
+        "r60 r61 r62\n",
+    );
+    let found: f64 = said.stdout.trim().parse().unwrap();
+    let want = between(&points[0].1, &points[2].1) - between(&points[0].1, &points[1].1);
+    assert!((found - want).abs() < 1e-12);
+    let info: serde_json::Value =
+        serde_json::from_str(&place.run(&["info", "m", "--json"]).stdout).unwrap();
+    assert_eq!(
+        [&info["task"], &info["rank"], &info["score"]],
+        [&json!("metric"), &json!(2), &json!("distance")]
+    );
+}
+
+#[test]
+fn given_constraints_are_kept_where_they_can_be() {
+    let place = place();
+    place.write(
+        "pairs.txt",
+        "left,right,relation\nr0,r3,same\nr0\tr1\tdifferent\nr6 r9 <= 1\nr6 r10 >= 5\nr1 r2 3\n",
+    );
+    let options = "--pairs pairs.txt --rank 3 --standardize --tolerance 1e-9 --json";
+    let said = train(&place, &options.split(' ').collect::<Vec<_>>());
+    let report = said.json();
+    assert_eq!(
+        [&report["constraints"], &report["stopped"]],
+        [&json!(5), &json!("converged")]
+    );
+    let said = place.run_with(
+        &["predict", "m", "-", "--rows", "train.csv"],
+        "r6 r9\nr6 r10\nr1 r2\n",
+    );
+    let found: Vec<f64> = said.stdout.lines().map(|v| v.parse().unwrap()).collect();
+    assert!(
+        found[0] < 1.02 && found[1] > 4.98 && (found[2] - 3.0).abs() < 0.05,
+        "{found:?}"
+    );
+    // Contradictions end in between, and are counted.
+    place.write("against.txt", "r0 r3 <= 1\nr0 r3 >= 3\nr0 r3 >= 3\n");
+    let said = train(&place, &["--pairs", "against.txt", "--rank", "2"]);
+    assert!(
+        said.stdout
+            .contains("converged, 3 of 3 constraints violated"),
+        "{}",
+        said.stdout
+    );
+    // Rows need no labels then.
+    place.write("rows.svm", " 1:1 3:2\n 1:2\n 2:5 3:1\n");
+    place.write("svm.txt", "0 1 same\n1 2 different\n");
+    let said = place.run(&[
+        "train", "metric", "rows.svm", "-o", "s", "--pairs", "svm.txt", "--rank", "1",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+}
+
+#[test]
+fn equal_seeds_give_equal_bytes_for_any_threads() {
+    let place = place();
+    for learner in ["flat", "polar"] {
+        let bytes = |threads: &str| {
+            let said = train(&place, &["--learner", learner, "--threads", threads]);
+            assert_eq!(said.code, 0, "{}", said.stderr);
+            std::fs::read(place.path("m")).unwrap()
+        };
+        assert!(bytes("1") == bytes("3"));
+    }
+}
+
+#[test]
+fn validation_keeps_the_best_and_is_told_in_the_curve() {
+    let place = place();
+    let said = train(
+        &place,
+        &[
+            "--rank",
+            "2",
+            "--valid",
+            "test.csv",
+            "--patience",
+            "4",
+            "--curve",
+            "curve.jsonl",
+            "--json",
+        ],
+    );
+    let report = said.json();
+    let kept = report["metrics"]["knn_error"].as_f64().unwrap();
+    let curve = place.read("curve.jsonl");
+    let errors = curve.lines().map(|line| {
+        let point: serde_json::Value = serde_json::from_str(line).unwrap();
+        point["knn_error"].as_f64().unwrap()
+    });
+    assert_eq!(errors.fold(f64::INFINITY, f64::min), kept);
+    assert_eq!(error_of(&place).0, kept);
+    let said = train(&place, &["--valid-fraction", "0.3", "--json"]);
+    assert!(said.json()["metrics"]["knn_error"].is_number());
+}
+
+#[test]
+fn bad_input_is_refused_and_the_old_model_stays() {
+    let place = place();
+    assert_eq!(train(&place, &[]).code, 0);
+    let before = std::fs::read(place.path("m")).unwrap();
+    place.write("one.csv", "label,a\nx,1\nx,2\nx,4\n");
+    place.write("none.csv", "label,a\n,1\ny,2\nx,4\n");
+    place.write("same.csv", "label,a\nx,1\ny,1\nx,1\ny,1\n");
+    place.write("alone.csv", "label,a\nx,1\ny,2\nz,4\n");
+    place.write("few.csv", "label,a,b,c,d\nx,1,2,1,1\ny,2,1,3,1\n");
+    place.write("huge.csv", "label,a\nx,1e300\ny,-1e300\nx,1e299\ny,0\n");
+    place.write("nan.csv", "label,a\nx,nan\ny,1\n");
+    place.write("bad.txt", "r0 r1 same\nr0 nobody different\n");
+    place.write("empty.txt", "");
+    let metric = |file: &str, more: &[&str]| {
+        place.run(&[&["train", "metric", file, "-o", "m"], more].concat())
+    };
+    for (file, more, message) in [
+        (
+            "one.csv",
+            "",
+            "one.csv: all rows are of one class: a metric needs two classes at least, or constraints",
+        ),
+        (
+            "none.csv",
+            "",
+            "none.csv: row `0` has 0 labels, a metric needs exactly one",
+        ),
+        (
+            "same.csv",
+            "",
+            "same.csv: rows do not differ, or their distances leave the range of numbers",
+        ),
+        (
+            "huge.csv",
+            "",
+            "huge.csv: rows do not differ, or their distances leave the range of numbers",
+        ),
+        (
+            "alone.csv",
+            "",
+            "alone.csv: neighbours of both kinds need two classes, and two rows in one of them at least",
+        ),
+        (
+            "nan.csv",
+            "",
+            "nan.csv:2: column `a`: expected a number, found `nan`",
+        ),
+        (
+            "train.csv",
+            "--rank 5",
+            "train.csv: rank 5 is above the number of features, 4",
+        ),
+        ("train.csv", "--rank 0", "the rank must be at least 1"),
+        (
+            "train.csv",
+            "--learner cone-log --rank 2",
+            "`cone-log` learns matrices of full rank: leave the rank out",
+        ),
+        (
+            "train.csv",
+            "--learner polar --subspace-weight 1.5",
+            "the subspace weight must be from 0 to 1, found 1.5",
+        ),
+        (
+            "train.csv",
+            "--learner itml --pairs-from neighbors",
+            "`itml` learns from random or given pairs, not from nearest rows",
+        ),
+        (
+            "train.csv",
+            "--learner lego --solver cg",
+            "`lego` has a way of its own: leave the solver out",
+        ),
+        (
+            "train.csv",
+            "--pairs bad.txt",
+            "bad.txt:2: no row is called `nobody`",
+        ),
+        (
+            "train.csv",
+            "--pairs empty.txt",
+            "empty.txt: expected lines `left right same`, `left right different`, \
+             `left right <= v`, `left right >= v` or `left right v`, found none",
+        ),
+        (
+            "train.csv",
+            "--patience 2",
+            "--patience needs --valid or --valid-fraction",
+        ),
+        (
+            "train.csv",
+            "--constraints 0",
+            "there must be at least 1 constraint",
+        ),
+    ] {
+        let more: Vec<&str> = more.split_whitespace().collect();
+        metric(file, &more).refused(message);
+    }
+    assert!(std::fs::read(place.path("m")).unwrap() == before);
+    // Fewer rows than neighbours.
+    let said = place.run(&["eval", "m", "few.csv"]);
+    said.refused("few.csv: 5 neighbours among 2 rows: give fewer neighbours or more rows");
+    let said = place.run(&["eval", "m", "few.csv", "--train", "train.csv", "-k", "3"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    place
+        .run(&["neighbors", "m", "test.csv", "--score", "dot"])
+        .refused("m: a model for metric has no score `dot`");
+    place
+        .run(&["eval", "m", "test.csv", "--train", "none.csv", "-k", "1"])
+        .refused("none.csv: row `0` has 0 labels, a metric needs exactly one");
+}
