@@ -1,5 +1,6 @@
 //! Real data, in full; run in release mode.
 
+mod metrics;
 mod newsgroups;
 mod ratings;
 #[path = "../support/mod.rs"]

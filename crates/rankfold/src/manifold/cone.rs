@@ -1,6 +1,6 @@
 //! Positive definite matrices of full rank, in two geometries.
 
-use super::polar_psd::{affine_inner, affine_step};
+use super::polar_psd::{affine_inner, affine_step, definite};
 use super::{Blocks, Manifold, Semidefinite, Split, dot};
 use crate::linalg::symmetric;
 use faer::{Mat, Side};
@@ -43,9 +43,7 @@ impl Semidefinite for Affine {
     }
 
     fn point(&self, factor: &Mat<f64>) -> Option<Blocks> {
-        let w = symmetric::part(&(factor * factor.transpose()));
-        symmetric::power(&w, -0.5)?;
-        Some(vec![w])
+        Some(vec![definite(&(factor * factor.transpose()))?])
     }
 
     /// W M W.
@@ -130,7 +128,7 @@ impl Semidefinite for LogEuclidean {
     }
 
     fn point(&self, factor: &Mat<f64>) -> Option<Blocks> {
-        let w = symmetric::part(&(factor * factor.transpose()));
+        let w = definite(&(factor * factor.transpose()))?;
         let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
         Some(vec![symmetric::map(&w, log)?])
     }

@@ -41,6 +41,23 @@ pub(super) fn affine_inner(b: &Mat<f64>, x: &Mat<f64>, y: &Mat<f64>) -> f64 {
     })
 }
 
+/// Eigenvalues below this share of the largest are raised to it: a start, or a factor
+/// that was learned in another geometry, may have come near to a smaller rank.
+const LEAST: f64 = 1e-13;
+
+/// A symmetric matrix made positive definite to working precision; `None` where it is
+/// zero or not finite.
+pub(super) fn definite(w: &Mat<f64>) -> Option<Mat<f64>> {
+    let (values, v) = symmetric::eigen(&symmetric::part(w))?;
+    let least = LEAST * values.last().copied().filter(|&largest| largest > 0.0)?;
+    if values[0] > least {
+        return Some(symmetric::part(w));
+    }
+    let k = values.len();
+    let scaled = Mat::from_fn(k, k, |i, j| v[(i, j)] * values[j].max(least));
+    Some(symmetric::part(&(scaled * v.transpose())))
+}
+
 /// B^½ exp(B^−½ ξ B^−½) B^½; `None` where that is not definite to working precision.
 pub(super) fn affine_step(b: &Mat<f64>, along: &Mat<f64>) -> Option<Mat<f64>> {
     let (values, v) = symmetric::eigen(b).filter(|(values, _)| values[0] > 0.0)?;
@@ -109,9 +126,7 @@ impl Semidefinite for PolarPsd {
 
     fn point(&self, factor: &Mat<f64>) -> Option<Blocks> {
         let (u, r) = thin_qr(factor)?;
-        let b = symmetric::part(&(&r * r.transpose()));
-        symmetric::power(&b, -0.5)?;
-        Some(vec![u, b])
+        Some(vec![u, definite(&(&r * r.transpose()))?])
     }
 
     fn gradient(&self, at: &[Mat<f64>], _: &Split, product: &Mat<f64>) -> Blocks {
@@ -179,6 +194,19 @@ mod tests {
         assert!(gap(Retraction::Uf, 1e-2) < 1e-12);
         let slope = (gap(Retraction::Qf, 1e-3) / gap(Retraction::Qf, 1e-4)).log10();
         assert!((slope - 2.0).abs() < 0.2, "{slope}");
+    }
+
+    #[test]
+    fn a_factor_of_smaller_rank_is_a_point_too() {
+        let mut g = matrix(8, 3, 1);
+        let copy = g.col(0).to_owned();
+        g.col_mut(2).copy_from(&copy);
+        let polar = PolarPsd::default();
+        let at = polar.point(&g).unwrap();
+        let again = polar.split(&at).factor();
+        let off = (&again * again.transpose() - &g * g.transpose()).norm_l2();
+        assert!(off < 1e-11 * g.squared_norm_l2(), "{off}");
+        assert!(polar.point(&Mat::zeros(8, 3)).is_none());
     }
 
     #[test]
