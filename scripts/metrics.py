@@ -8,7 +8,7 @@ DATA has the folders uci, isolet and usps. The measure is the 5-NN error.
 UCI: two stratified halves, each once the training and once the test part, in ten
 partitions; 40 c (c - 1) pairs; full rank. Isolet: folds 1-4 against fold 5, 100,000
 pairs. USPS: the test set in two halves, 10,000 pairs, one partition. Rows are
-standardised by the training part. --keep FILE stores the figures of every run, so that
+standardised by the training part, except the pixels of USPS, which have one unit. --keep FILE stores the figures of every run, so that
 the page can be made again without them; it is used only with the binary that made it.
 """
 
@@ -106,7 +106,7 @@ class Lab:
         key = f"{name} {options}"
         if key not in self.kept:
             model = self.folder / "model.safetensors"
-            fitted = self.command("train", "metric", train, "-o", model, "--standardize", *options.split())
+            fitted = self.command("train", "metric", train, "-o", model, *options.split())
             found = self.command("eval", model, test, "--train", train)
             self.kept[key] = {
                 "error": found["metrics"]["knn_error"],
@@ -131,6 +131,7 @@ class Lab:
                 write(train, header, parts[turn])
                 write(test, header, parts[1 - turn])
                 for method, options in methods.items():
+                    options += " --standardize"
                     if "cone" not in options:
                         options += f" --rank {features}"
                     if "random" in options:
@@ -141,12 +142,12 @@ class Lab:
                     found[control].append(run["controls"].get(control))
         return found
 
-    def low_rank(self, name, parts, pairs):
+    def low_rank(self, name, parts, pairs, more=""):
         header, splits = parts
         found = {}
         for rank in RANKS:
             for method, options in METHODS.items():
-                options += f" --rank {rank}"
+                options += f" --rank {rank}{more}"
                 if "random" in options:
                     options += f" --constraints {pairs}"
                 runs = []
@@ -196,8 +197,8 @@ def page(uci, low):
 
 Two kinds of constraints: random pairs (`--pairs-from random`) and nearest rows
 (`--pairs-from neighbors`). Start and number of iterations are chosen by validation
-inside of the training part; the cones of full rank do 20 iterations. Rows are standardised by the training part; controls are
-what `eval` prints beside the model.
+inside of the training part; the cones of full rank do 20 iterations. Rows are standardised by the training part,
+except the pixels of USPS, which have one unit; controls are what `eval` prints beside the model.
 
 ## Full rank
 
@@ -241,7 +242,7 @@ def main():
             header, rows = read(options.data / "isolet/isolet.csv.gz")
             fold = header.index("fold")
             parts = [row for row in rows if row[fold] != "5"], [row for row in rows if row[fold] == "5"]
-            low["Isolet"] = lab.low_rank("Isolet", (header, [parts]), 100_000)
+            low["Isolet"] = lab.low_rank("Isolet", (header, [parts]), 100_000, " --standardize")
         if wanted("USPS"):
             header, rows = read(options.data / "usps/usps.csv.gz")
             split = header.index("split")

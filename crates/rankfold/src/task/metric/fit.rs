@@ -292,8 +292,8 @@ impl<'a, R: Real> Run<'a, R> {
         if !told(0, f64::NAN, &first) || plan.steps == 0 {
             return Ok(Learned::at(first, levels));
         }
-        if constraints.is_none() && options.from_neighbours() {
-            return self.from_neighbours(part, first, levels, plan.steps, told);
+        if constraints.is_none() && options.uses_neighbours() {
+            return self.learn_neighbours(part, first, levels, plan.steps, told);
         }
         let bounds = self.bounds(part, constraints, levels)?;
         let mut engine = self.engine();
@@ -326,7 +326,7 @@ impl<'a, R: Real> Run<'a, R> {
 
     /// Looks for the nearest rows, learns for some iterations that those of other
     /// classes are to be farther, and looks again.
-    fn from_neighbours(
+    fn learn_neighbours(
         &self,
         part: &Part,
         first: Mat<f64>,
@@ -376,7 +376,7 @@ impl<'a, R: Real> Run<'a, R> {
         };
         match self.options.init {
             Some(init) => vec![init],
-            None if given || !self.options.from_neighbours() => vec![plain],
+            None if given || !self.options.uses_neighbours() => vec![plain],
             None => vec![plain, MetricInit::ClassMeans],
         }
     }
@@ -386,7 +386,7 @@ impl<'a, R: Real> Run<'a, R> {
     fn plan(&self, rank: usize, given: bool) -> Result<Plan> {
         let options = self.options;
         let starts = self.starts(rank, given);
-        let all = match (options.iterations, options.from_neighbours()) {
+        let all = match (options.iterations, options.uses_neighbours()) {
             (Some(steps), _) => vec![steps],
             (None, true) => (0..=ROUNDS).map(|round| round * ROUND).collect(),
             (None, false) => match options.solver_or_default() {
@@ -482,7 +482,7 @@ impl<'a, R: Real> Run<'a, R> {
                 let (train, test) = (pick(false, usize::MAX)?, pick(true, MOST_JUDGED)?);
                 let known = train.classes.as_deref().unwrap_or_default();
                 let several = known.iter().any(|c| *c != known[0]);
-                let pairs = !self.options.from_neighbours() || star(known, 1, 1).is_ok();
+                let pairs = !self.options.uses_neighbours() || star(known, 1, 1).is_ok();
                 if several && pairs && !test.points.is_empty() {
                     out.push((Cow::Owned(train), Cow::Owned(test)));
                 }

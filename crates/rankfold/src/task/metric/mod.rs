@@ -258,7 +258,7 @@ impl Metric {
         self
     }
 
-    fn from_neighbours(&self) -> bool {
+    fn uses_neighbours(&self) -> bool {
         match self.pairs_from {
             Some(from) => from == PairsFrom::Neighbors,
             None => !self.learner.is_baseline(),
@@ -389,7 +389,7 @@ impl Metric {
                 self.learner.name()
             ));
         }
-        if self.learner.is_baseline() && self.from_neighbours() {
+        if self.learner.is_baseline() && self.uses_neighbours() {
             return refuse(format!(
                 "`{}` learns from random or given pairs, not from nearest rows",
                 self.learner.name()
