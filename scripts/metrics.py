@@ -42,6 +42,10 @@ CONES = {
     "cone-affine": "--learner cone-affine --pairs-from random --steps 20",
     "cone-log": "--learner cone-log --pairs-from random --steps 20",
 }
+# A round of ITML over 100,000 pairs at rank 50 is a second; steps of `polar` on nearest
+# rows take minutes there.
+LOW = {name: options for name, options in METHODS.items() if name != "polar, neighbours"}
+LOW["ITML"] += " --steps 30"
 CONTROLS = ["euclid", "pca", "lda"]
 
 # What is to be reached and what is wanted.
@@ -146,7 +150,7 @@ class Lab:
         header, splits = parts
         found = {}
         for rank in RANKS:
-            for method, options in METHODS.items():
+            for method, options in LOW.items():
                 options += f" --rank {rank}{more}"
                 if "random" in options:
                     options += f" --constraints {pairs}"
@@ -216,13 +220,13 @@ prototype of the flat geometry had.
             "USPS": "The test set in two halves, each once the training part, 10,000 pairs; one partition.",
         }[name]
         lines = [["", *(f"rank {rank}" for rank in RANKS), "seconds at rank 20"]]
-        for method in [*CONTROLS, *METHODS]:
+        for method in [*CONTROLS, *LOW]:
             seconds = found.get((method, 20, "seconds"))
             row = [number(found[method, rank]) for rank in RANKS]
             lines.append([method, *row, "" if seconds is None else f"{seconds:.1f}"])
         lines.append(["to reach", *map(number, LOW_REACH[name]), ""])
         lines.append(["wanted", *map(number, LOW_WANTED[name]), ""])
-        text += f"\n### {name}\n\n{about} ITML and LEGO are after PCA.\n\n{table(lines)}\n"
+        text += f"\n### {name}\n\n{about} ITML, of at most 30 rounds, and LEGO are after PCA.\n\n{table(lines)}\n"
     return text
 
 
