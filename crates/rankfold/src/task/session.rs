@@ -530,6 +530,7 @@ impl<'a, R: Real> Session<'a, R> {
             variance_scale: None,
             ranking: None,
             completion: None,
+            kernel: None,
             regularization: None,
             retraction: None,
             target_mean: None,
@@ -608,6 +609,7 @@ impl<'a, R: Real> Session<'a, R> {
             }),
             prior: None,
             levels: None,
+            dissimilarities: None,
         })
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn random(classes: &[u32], count: usize, levels: Levels, seed: u64) -
         let class = classes[left];
         let first = order.partition_point(|&i| classes[i as usize] < class);
         let size = order.partition_point(|&i| classes[i as usize] <= class) - first;
-        let right = match turn % 2 == 0 && size > 1 {
+        let right = match turn.is_multiple_of(2) && size > 1 {
             true => {
                 let step = 1 + random.below(size - 1);
                 first + (place[left] - first + step) % size

@@ -5,7 +5,7 @@ use super::engine::{Bounded, Engine, Lowered, Told};
 use super::nearby::{nearby, star};
 use super::start::start;
 use super::{Metric, MetricInit, MetricLearner, PairsFrom, RANK};
-use crate::batch::{Bounds, Distances, Ended, Itml, Points, Wish, principal};
+use crate::batch::{Armijo, Bounds, Distances, Ended, Itml, Points, Wish, principal};
 use crate::data::{Constraint, Labelled};
 use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Full, Psd, Tall};
@@ -231,6 +231,7 @@ impl<'a, R: Real> Run<'a, R> {
             subspace_weight: options.subspace_weight,
             retraction: options.retraction,
             iterations: ITERATIONS,
+            armijo: Armijo::default(),
             tolerance: options.tolerance,
             threads: options.threads,
         }
@@ -287,7 +288,7 @@ impl<'a, R: Real> Run<'a, R> {
             return Ok(Learned::at(first, levels));
         }
         if constraints.is_none() && options.pairs_from == PairsFrom::Neighbors {
-            return self.from_neighbours(part, first, levels, plan.steps, told);
+            return self.by_neighbours(part, first, levels, plan.steps, told);
         }
         let bounds = self.bounds(part, constraints, levels)?;
         let mut engine = self.engine();
@@ -319,7 +320,7 @@ impl<'a, R: Real> Run<'a, R> {
 
     /// Looks for the nearest rows, learns for some iterations that those of other
     /// classes are to be farther, and looks again.
-    fn from_neighbours(
+    fn by_neighbours(
         &self,
         part: &Part,
         first: Mat<f64>,
@@ -678,6 +679,7 @@ impl<'a, R: Real> Run<'a, R> {
             objects: None,
             prior: None,
             levels: None,
+            dissimilarities: None,
         })
     }
 }

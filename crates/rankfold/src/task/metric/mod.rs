@@ -11,8 +11,10 @@ mod fit;
 mod nearby;
 mod start;
 
+pub(crate) use engine::{Bounded, Engine, Lowered};
 pub use evaluation::{Control, MetricEvaluation};
 pub use fit::MetricFit;
+pub(crate) use fit::stored;
 
 use crate::data::Labelled;
 use crate::linalg::Retraction;

@@ -353,6 +353,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
             retraction: Some(self.options.retraction).filter(|_| polar),
             target_mean: Some(self.inputs.mean()),
             completion: None,
+            kernel: None,
             init: "gaussian".into(),
             counters,
             history: self.course.history.clone(),
@@ -416,6 +417,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
             }),
             prior: None,
             levels: None,
+            dissimilarities: None,
         }
     }
 }

@@ -429,6 +429,7 @@ impl<'a, R: Real> RankingSession<'a, R> {
             variance_scale: None,
             ranking: Some(self.options.learned()),
             completion: None,
+            kernel: None,
             regularization: None,
             retraction: None,
             target_mean: None,
@@ -507,6 +508,7 @@ impl<'a, R: Real> RankingSession<'a, R> {
         };
         Ok(Model {
             levels: None,
+            dissimilarities: None,
             card,
             form: Precise::new(form),
             features: self.inputs.things.features.clone(),
