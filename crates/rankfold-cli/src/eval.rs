@@ -13,6 +13,7 @@ use rankfold::task::{
 use rankfold::{Error, Model, Real, Result};
 use serde_json::{Value, json};
 
+use crate::eval_kernel::EvalKernel;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
@@ -43,6 +44,10 @@ use crate::train_pairs::read_pairs;
 /// are Euclidean distances, and principal (PCA) and discriminant (LDA) directions, as
 /// many as the rank.
 ///
+/// A kernel is measured by the normalised mutual information (nmi) of the labels of its items
+/// and the clusters that k-means finds. The controls are the kernel of the rows of DATA before
+/// learning, and the same with items that training knew to be alike taken for one.
+///
 /// With --objects every row is a query against all objects, and objects with its
 /// label should come first. Where rows and objects have features of their own,
 /// there is no control.
@@ -58,14 +63,18 @@ use crate::train_pairs::read_pairs;
       for a model of `train pairs`
   rankfold eval metric.safetensors test.csv --train train.csv
       for a model of `train metric`
+  rankfold eval kernel.safetensors digits.csv
+  rankfold eval kernel.safetensors --labels labels.txt --clusters 3
+      for a model of `train kernel`: the items with their labels
   rankfold eval model.safetensors news.jsonl --where split=test
       documents, for a model that was trained with --vocabulary")]
 pub struct Eval {
     /// The model
     model: PathBuf,
 
-    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
-    data: PathBuf,
+    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin;
+    /// for a kernel its items, or --labels instead
+    data: Option<PathBuf>,
 
     /// The labels of the rows, one a line or in an .npy array, instead of those in DATA
     #[arg(long, value_name = "FILE")]
@@ -79,7 +88,8 @@ pub struct Eval {
     #[arg(long, value_name = "FILE", requires = "objects")]
     object_labels: Option<PathBuf>,
 
-    /// Pairs and their values, lines `left right value`, for a model of `train pairs`
+    /// Pairs and their values, lines `left right value`, for a model of `train pairs`; for a kernel
+    /// what it was trained on, of which the control is made
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 
@@ -91,6 +101,10 @@ pub struct Eval {
     #[arg(short, long = "neighbors", value_name = "K", default_value_t = 5,
         value_parser = clap::value_parser!(u32).range(1..))]
     k: u32,
+
+    /// Clusters of the items of a kernel [default: as many as there are labels]
+    #[arg(long, value_name = "N")]
+    clusters: Option<usize>,
 
     #[command(flatten)]
     fields: Fields,
@@ -116,7 +130,7 @@ impl Eval {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
         paths::one_stdin(&[
-            Some(&self.data),
+            self.data.as_deref(),
             self.labels.as_deref(),
             self.objects.as_deref(),
             self.object_labels.as_deref(),
@@ -124,6 +138,18 @@ impl Eval {
             self.train.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
+        if model.card.kernel.is_some() {
+            return self.kernel(&model, start, output);
+        }
+        if self.clusters.is_some() {
+            let message = "--clusters is for models of `train kernel`";
+            return Err(Error::input(message).in_file(&self.model));
+        }
+        if self.data.is_none() {
+            return Err(Error::input(
+                "DATA is needed: what the model is measured on",
+            ));
+        }
         if model.card.task == "metric" {
             self.only_for_pairs()?;
             return self.metric(&model, start, output);
@@ -234,6 +260,35 @@ impl Eval {
         }
     }
 
+    /// What the model is measured on, where it must be there.
+    fn data(&self) -> &Path {
+        self.data.as_deref().unwrap_or(Path::new("-"))
+    }
+
+    /// Clusters of items are compared with their labels.
+    fn kernel(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        for (option, given) in [
+            ("--objects", self.objects.is_some()),
+            ("--train", self.train.is_some()),
+            ("--score", self.score.is_some()),
+        ] {
+            if given {
+                return Err(Error::input(format!("{option} is not for kernels")));
+            }
+        }
+        let kernel = EvalKernel {
+            model,
+            data: self.data.as_deref(),
+            labels: self.labels.as_ref(),
+            pairs: self.pairs.as_deref(),
+            clusters: self.clusters,
+            fields: &self.fields,
+            threads: crate::threads(self.threads),
+            start,
+        };
+        kernel.run(output)
+    }
+
     /// Values of pairs are compared with those given.
     fn values(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
         check_objects(model, &self.model, self.objects.as_ref())?;
@@ -280,14 +335,14 @@ impl Eval {
     }
 
     fn evaluate_values<R: Real>(&self, model: &Model, pairs: &Path) -> Result<PairsEvaluation> {
-        let rows = model.read_side::<R>(&self.fields.of(&self.data), Side::Left)?;
+        let rows = model.read_side::<R>(&self.fields.of(self.data()), Side::Left)?;
         let objects = self.objects.as_ref();
         let objects =
             objects.map(|path| model.read_side::<R>(&self.fields.of_all(path), Side::Right));
         let objects = objects.transpose()?;
         let pairs = read_pairs(pairs, &rows, objects.as_ref())?;
         let found = model.evaluate_pairs(&rows, objects.as_ref(), &pairs);
-        found.map_err(|e| placed(e, &self.data, self.objects.as_ref()))
+        found.map_err(|e| placed(e, self.data(), self.objects.as_ref()))
     }
 
     /// Nearest rows vote for classes.
@@ -341,7 +396,7 @@ impl Eval {
     }
 
     fn evaluate_metric<R: Real>(&self, model: &Model) -> Result<MetricEvaluation> {
-        let data = read_rows::<R>(&self.fields.of(&self.data), None, self.labels.as_ref())?;
+        let data = read_rows::<R>(&self.fields.of(self.data()), None, self.labels.as_ref())?;
         let train = self.train.as_ref();
         let train = train.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
         let threads = crate::threads(self.threads);
@@ -349,7 +404,7 @@ impl Eval {
         found.map_err(
             |e| match (e.message.strip_prefix("training rows: "), &self.train) {
                 (Some(message), Some(path)) => Error::input(message).in_file(path),
-                _ => e.in_file(&self.data),
+                _ => e.in_file(self.data()),
             },
         )
     }
@@ -361,9 +416,9 @@ impl Eval {
             ("--objects", self.objects.is_some()),
             ("--score", self.score.is_some()),
         ])?;
-        let ratings = Ratings::read(&self.data, &self.columns)?;
+        let ratings = Ratings::read(self.data(), &self.columns)?;
         let found = model.evaluate_ratings(&ratings);
-        let found = found.map_err(|e| e.in_file(&self.data))?;
+        let found = found.map_err(|e| e.in_file(self.data()))?;
         for (count, what) in [
             (found.unknown_users, "users"),
             (found.unknown_items, "items"),
@@ -454,10 +509,10 @@ impl Eval {
         model: &Model,
         progress: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Option<LabelEvaluation>> {
-        let source = self.fields.of(&self.data);
+        let source = self.fields.of(self.data());
         let data = read_rows::<R>(&source, model.vocabulary(), self.labels.as_ref())?;
         let found = model.evaluate_labels(data, crate::threads(self.threads), progress);
-        found.map_err(|e| e.in_file(&self.data))
+        found.map_err(|e| e.in_file(self.data()))
     }
 
     fn evaluate<R: Real>(
@@ -465,11 +520,11 @@ impl Eval {
         evaluate: &Evaluate<'_>,
         model: &Model,
     ) -> Result<Option<Evaluation>> {
-        let source = self.fields.of(&self.data);
+        let source = self.fields.of(self.data());
         let data = read_rows::<R>(&source, model.vocabulary(), self.labels.as_ref())?;
         let Some(objects) = &self.objects else {
             let found = evaluate.rows(model, data);
-            return found.map_err(|e| e.in_file(&self.data));
+            return found.map_err(|e| e.in_file(self.data()));
         };
         let (vocabulary, labels) = (
             model.side(Side::Right).0.vocabulary(),
@@ -477,7 +532,7 @@ impl Eval {
         );
         let objects: Labelled<R> = read_rows(&self.fields.of_all(objects), vocabulary, labels)?;
         let found = evaluate.rows_among(model, data, objects);
-        found.map_err(|e| placed(e, &self.data, self.objects.as_ref()))
+        found.map_err(|e| placed(e, self.data(), self.objects.as_ref()))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rankfold::task::KernelFunction;
 use rankfold::{Model, Result, with_form};
 use serde_json::{Value, json};
 
@@ -86,6 +87,21 @@ impl Info {
             };
         } else if model.objects.is_some() {
             json["new_object_features"] = json!(card.counters.new_object_features);
+        }
+        if let Some(kernel) = &card.kernel {
+            json["items"] = json!(shape.0);
+            json["map"] = json!(kernel.map);
+            json["constraints"] = json!(kernel.constraints);
+            json["violated"] = json!(kernel.violated);
+            json["cost"] = json!(kernel.cost);
+            if let Some(KernelFunction::Gaussian { gamma }) = kernel.function {
+                json["gamma"] = json!(gamma);
+            }
+            if !kernel.map {
+                json["alpha"] = json!(kernel.alpha);
+                let steps = kernel.preprocess;
+                json["preprocess"] = json!({ "tfidf": steps.tfidf, "standardize": steps.standardize, "normalize": steps.normalize });
+            }
         }
         if let Some(lambda) = card.regularization {
             json["regularization"] = json!(lambda);

@@ -32,6 +32,8 @@ use crate::uncertainty::Uncertainty;
       the three best of every row
   rankfold neighbors metric.safetensors test.csv --objects train.csv -k 5
       the nearest rows of another file, for a model of `train metric`
+  rankfold neighbors kernel.safetensors --query a -k 3
+      items of a model of `train kernel`, which needs no rows
   rankfold neighbors model.safetensors people.csv --objects films.csv --query ann
       the objects that score best with a row
   rankfold neighbors model.safetensors news.jsonl --query-text 'engine oil for an old car'
@@ -42,8 +44,9 @@ pub struct Neighbors {
     /// The model
     model: PathBuf,
 
-    /// Rows, queries and candidates alike: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
-    data: PathBuf,
+    /// Rows, queries and candidates alike: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz;
+    /// not for a kernel, which has its own items
+    data: Option<PathBuf>,
 
     /// The candidates: the objects of a model that has some, or other rows like those of DATA
     #[arg(long, value_name = "FILE")]
@@ -101,7 +104,7 @@ fn deviations(text: &str) -> std::result::Result<f64, String> {
 impl Neighbors {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        paths::one_stdin(&[Some(&self.data), self.objects.as_deref()])?;
+        paths::one_stdin(&[self.data.as_deref(), self.objects.as_deref()])?;
         let model = Model::load(&self.model)?;
         check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
@@ -111,14 +114,27 @@ impl Neighbors {
     }
 
     fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let (source, texts) = (self.fields.of(&self.data), self.query_text.clone());
-        let rows = NamedRows::<R>::read_with_texts(model, &source, texts, output)?;
+        let rows = match (&self.data, model.card.kernel.is_some()) {
+            (data, true) => {
+                if self.objects.is_some() || !self.query_text.is_empty() {
+                    let message = "--objects and --query-text are not for kernels";
+                    return Err(Error::input(message));
+                }
+                NamedRows::<R>::items(model, data.as_deref())?
+            }
+            (Some(data), false) => {
+                let (source, texts) = (self.fields.of(data), self.query_text.clone());
+                NamedRows::<R>::read_with_texts(model, &source, texts, output)?
+            }
+            (None, false) => return Err(Error::input("DATA is needed: the rows to look among")),
+        };
+        let place = self.data.as_ref().unwrap_or(&self.model);
         let queries = queries(&self.query, &rows)
             .and_then(|queries| match output.is_json() {
                 true => Ok(queries),
                 false => fits_a_line(&rows).map(|()| queries),
             })
-            .map_err(|e| e.in_file(&self.data))?;
+            .map_err(|e| e.in_file(place))?;
         let objects = match &self.objects {
             None => None,
             Some(path) => {

@@ -28,7 +28,7 @@ use crate::uncertainty::Uncertainty;
 /// pairs` predicts values; of unknown rows the mean of those in training.
 ///
 /// For a metric the score is the distance of the two rows; that of an unknown row is
-/// not a number.
+/// not a number. A kernel has distances as well, of its own items, and needs no rows.
 ///
 /// Where lines have three ids, `query positive negative`, the score is by how much
 /// the positive is above the negative. The first line tells which it is.
@@ -55,6 +55,8 @@ use crate::uncertainty::Uncertainty;
       for a model of `train completion`
   rankfold predict metric.safetensors pairs.txt --rows rows.csv
       distances, for a model of `train metric`
+  rankfold predict kernel.safetensors pairs.txt
+      distances of items, for a model of `train kernel`
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
@@ -64,7 +66,7 @@ pub struct Predict {
     input: PathBuf,
 
     /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
-    /// [needed for all models but those of ratings]
+    /// [needed for all models but those of ratings and kernels]
     #[arg(long, value_name = "DATA")]
     rows: Option<PathBuf>,
 
@@ -120,6 +122,15 @@ impl Predict {
             };
             return pairs.run(output);
         }
+        if model.card.kernel.is_some() {
+            if self.objects.is_some() {
+                return Err(Error::input("--objects is not for kernels"));
+            }
+            return match &model.form {
+                Precise::F32(_) => self.score_pairs::<f32>(&model, None, start, output),
+                Precise::F64(_) => self.score_pairs::<f64>(&model, None, start, output),
+            };
+        }
         let Some(rows) = &self.rows else {
             return Err(Error::input(
                 "--rows is needed: it has the rows that are named",
@@ -138,8 +149,8 @@ impl Predict {
         }
         check_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
-            Precise::F32(_) => self.score_pairs::<f32>(&model, rows, start, output),
-            Precise::F64(_) => self.score_pairs::<f64>(&model, rows, start, output),
+            Precise::F32(_) => self.score_pairs::<f32>(&model, Some(rows), start, output),
+            Precise::F64(_) => self.score_pairs::<f64>(&model, Some(rows), start, output),
         }
     }
 
@@ -157,16 +168,22 @@ impl Predict {
     fn score_pairs<R: Real>(
         &self,
         model: &Model,
-        data: &Path,
+        data: Option<&Path>,
         start: Instant,
         output: &Output,
     ) -> Result<()> {
-        let rows = NamedRows::<R>::read(model, &self.fields.of(data), Side::Left, output)?;
+        let rows = match data {
+            Some(data) => NamedRows::<R>::read(model, &self.fields.of(data), Side::Left, output)?,
+            None => NamedRows::<R>::items(model, self.rows.as_deref())?,
+        };
         let objects = self.objects.as_ref().map(|path| {
             NamedRows::<R>::read(model, &self.fields.of_all(path), Side::Right, output)
         });
         let objects = objects.transpose()?;
-        let lookup = rows.lookup();
+        let lookup = match data {
+            Some(_) => rows.lookup(),
+            None => rows.lookup().of_items(),
+        };
         let of_objects = objects
             .as_ref()
             .map(|objects| objects.lookup().of_objects());
@@ -280,8 +297,9 @@ impl Predict {
         out.commit()?;
         if unknown > 0 {
             let what = if triplets { "triplets" } else { "pairs" };
+            let thing = if data.is_some() { "a row" } else { "an item" };
             output.note(&format!(
-                "{unknown} {what} name a row that is not there; their score is {otherwise}"
+                "{unknown} {what} name {thing} that is not there; their score is {otherwise}"
             ));
         }
         Ok(())

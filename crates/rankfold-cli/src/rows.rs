@@ -153,6 +153,20 @@ impl<R: Real> NamedRows<R> {
         Self::prepared(model, source, data, Side::Left, texts, output)
     }
 
+    /// The items of a kernel, which has no use for other rows.
+    pub fn items(model: &Model, data: Option<&Path>) -> Result<Self> {
+        if let Some(data) = data {
+            let message = "a kernel knows its own items only: leave the rows out";
+            return Err(Error::input(message).in_file(data));
+        }
+        let (ids, prepared) = model.item_rows::<R>()?;
+        Ok(NamedRows {
+            ids,
+            texts: Vec::new(),
+            prepared,
+        })
+    }
+
     fn prepared(
         model: &Model,
         source: &Documents,

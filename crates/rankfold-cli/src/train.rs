@@ -15,6 +15,7 @@ use crate::output::Output;
 use crate::rows::{Fields, placed, read_rows};
 use crate::shared_options::{Precision, SharedOptions};
 use crate::train_completion::TrainCompletion;
+use crate::train_kernel::TrainKernel;
 use crate::train_metric::TrainMetric;
 use crate::train_pairs::TrainPairs;
 use crate::train_ranking::TrainRanking;
@@ -33,6 +34,7 @@ enum Task {
     Completion(Box<TrainCompletion>),
     Pairs(Box<TrainPairs>),
     Metric(Box<TrainMetric>),
+    Kernel(Box<TrainKernel>),
 }
 
 impl Train {
@@ -43,6 +45,7 @@ impl Train {
             Task::Completion(train) => train.run(output),
             Task::Pairs(train) => train.run(output),
             Task::Metric(train) => train.run(output),
+            Task::Kernel(train) => train.run(output),
         }
     }
 }

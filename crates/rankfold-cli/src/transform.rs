@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use rankfold::data::{VectorFormat, write_vectors};
 use rankfold::form::Side;
 use rankfold::model::Precise;
-use rankfold::{Model, Real, Result};
+use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
 use crate::output::Output;
@@ -19,18 +19,24 @@ use crate::rows::{Fields, NamedRows};
 /// A row becomes as many numbers as the model has ranks. The dot product of a
 /// left row and a right row is their score `dot`, the cosine between them their
 /// score `cosine`. With loreta-psd both sides are the same.
+///
+/// For a kernel the rows are its items, and DATA is left out; distances between the points
+/// are its distances.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold transform model.safetensors rows.svm -o points.npy
   rankfold transform model.safetensors rows.csv -o points.csv.gz
+  rankfold transform kernel.safetensors -o points.csv
+      the items of a model of `train kernel`
   rankfold transform model.safetensors rows.csv -o points.vec --side right
       text as word2vec writes it, for programs that search such files")]
 pub struct Transform {
     /// The model
     model: PathBuf,
 
-    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
-    data: PathBuf,
+    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; not for a kernel, which
+    /// has its own items
+    data: Option<PathBuf>,
 
     /// The file to write: .npy, or .csv, .txt or .vec, these also with .gz or .zst
     #[arg(short, long, value_name = "OUT")]
@@ -68,7 +74,7 @@ impl Transform {
         VectorFormat::of(&self.output)?;
         paths::check(
             &[Some(&self.output)],
-            &[Some(&self.model), Some(&self.data)],
+            &[Some(&self.model), self.data.as_deref()],
         )?;
         let model = Model::load(&self.model)?;
         let space = model.check_space("a transformation");
@@ -80,10 +86,20 @@ impl Transform {
     }
 
     fn write<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let (source, side) = (self.fields.of(&self.data), self.side.into());
-        let rows = NamedRows::<R>::read(model, &source, side, output)?;
-        let points = model.embed(&rows.prepared, side);
-        let points = points.map_err(|e| e.in_file(&self.data))?;
+        let (rows, points) = match (&self.data, model.card.kernel.is_some()) {
+            (data, true) => {
+                let rows = NamedRows::<R>::items(model, data.as_deref())?;
+                let points = model.item_coordinates::<R>();
+                (rows, points.map_err(|e| e.in_file(&self.model))?)
+            }
+            (Some(data), false) => {
+                let (source, side) = (self.fields.of(data), self.side.into());
+                let rows = NamedRows::<R>::read(model, &source, side, output)?;
+                let points = model.embed(&rows.prepared, side);
+                (rows, points.map_err(|e| e.in_file(data))?)
+            }
+            (None, false) => return Err(Error::input("DATA is needed: the rows to transform")),
+        };
         write_vectors(&self.output, &rows.ids, &points.values, points.rank)?;
         let report = json!({
             "format": 1,

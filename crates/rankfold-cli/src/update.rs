@@ -15,6 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::rows::{Fields, not_for_ranking, read_rows};
 use crate::train_completion::not_for_ratings;
+use crate::update_map::UpdateMap;
 use crate::update_ratings::UpdateRatings;
 use crate::{paths, patient};
 
@@ -38,6 +39,10 @@ use crate::{paths, patient};
 /// welcome. Models of `polar`, `balanced`, `gradient` and `loreta` take a step for each
 /// rating, others fold it in by least squares for the rows of its user and item.
 ///
+/// A map of `train kernel --mds` reads {"left":…,"right":…,"value":…} of item ids, or lines
+/// `left right value`: dissimilarities are replaced or added, new items are welcome, and the
+/// items that nothing new is known of stay where they are. All lines are read first.
+///
 /// At a broken line the command stops with an error; what was learned before it is
 /// written all the same. Ctrl-C ends the stream and writes the model, too.
 #[derive(Args)]
@@ -55,6 +60,8 @@ use crate::{paths, patient};
   echo '{\"left\":{\"age\":31},\"right\":{\"drama\":1},\"value\":4.5}' |
       rankfold update values.safetensors -o values.safetensors
       a pair for a model of `train pairs`
+  echo '{\"left\":\"rome\",\"right\":\"pisa\",\"value\":264}' | rankfold update map.safetensors -o map.safetensors
+      a distance for a map of `train kernel --mds`
   rankfold update ratings.safetensors new-ratings.jsonl -o ratings.safetensors
       lines such as {\"user\":\"ann\",\"item\":\"m17\",\"rating\":4}, for a model of `train
       completion`")]
@@ -143,6 +150,25 @@ impl Update {
                 start,
             };
             return update.run(model, output);
+        }
+        if model.card.kernel.is_some() {
+            for (option, given) in [
+                ("--rows", self.rows.is_some()),
+                ("--objects", self.objects.is_some()),
+                ("--step-size", self.step_size.is_some()),
+                ("--save-every", self.save_every.is_some()),
+            ] {
+                if given {
+                    return Err(Error::input(format!("{option} is not for kernels")));
+                }
+            }
+            let update = UpdateMap {
+                model: &self.model,
+                stream: &self.stream,
+                output: &self.output,
+                start,
+            };
+            return update.run(&model, output);
         }
         match &model.form {
             Precise::F32(_) => self.learn::<f32>(model, start, output),

@@ -73,6 +73,14 @@ impl<'a> RowLookup<'a> {
         }
     }
 
+    /// The same rows, called items in errors.
+    pub fn of_items(self) -> Self {
+        RowLookup {
+            noun: "item",
+            ..self
+        }
+    }
+
     /// The row with this name.
     pub fn find(&self, name: &str) -> Result<usize> {
         let found = self.find_any(name)?;

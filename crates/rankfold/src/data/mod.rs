@@ -2,6 +2,7 @@
 
 mod columns;
 mod constraints;
+mod dissimilarities;
 mod entries;
 mod features;
 mod fields;
@@ -20,6 +21,7 @@ mod ratings;
 mod records;
 mod relations;
 mod split;
+mod square;
 mod stream;
 mod svmlight;
 mod table;
@@ -31,6 +33,7 @@ mod vectors;
 use std::path::Path;
 
 pub use constraints::{Constraint, Relation, read_constraints};
+pub use dissimilarities::{Dissimilarity, read_dissimilarities};
 pub use features::Features;
 pub use jsonl::read_jsonl;
 pub use label_stream::{LabelName, LabelStream};
@@ -44,6 +47,7 @@ pub use output::{BROKEN_PIPE, Output, write_atomically};
 pub use ratings::{LARGEST_RATING, RatingColumns, RatingLines, Ratings};
 pub use relations::{NamedRows, NamedTriplet, Pairs, PairsOrTriplets, Relations, Triplets};
 pub use split::{Condition, SplitSummary, TestPart, split, split_key};
+pub use square::SquareMatrix;
 pub use stream::{Names, StreamRow, TripletStream};
 pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;

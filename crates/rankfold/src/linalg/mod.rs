@@ -1,11 +1,13 @@
 //! Small dense algebra: k×k kernels for the forms, on faer where they cost k³.
 
 mod in_place;
+mod kmeans;
 mod orthonormal;
 mod pca;
 mod square;
 pub mod symmetric;
 
+pub use kmeans::{Clusters, kmeans};
 pub use orthonormal::{Retraction, qf, uf};
 pub use pca::principal_coordinates;
 pub(crate) use square::Scratch;

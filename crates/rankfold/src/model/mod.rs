@@ -2,6 +2,7 @@
 //! stands alone in one file.
 
 mod confidence;
+mod dissimilarities;
 pub(crate) mod file;
 pub(crate) mod forms;
 mod levels;
@@ -10,6 +11,7 @@ mod prior;
 mod projection;
 
 pub use confidence::{Confidence, Estimate};
+pub use dissimilarities::Dissimilarities;
 pub use levels::{CompletionCard, Fold, Levels, RatingPredictor};
 pub use preprocess::{Preprocess, Steps};
 pub use prior::Prior;
@@ -20,7 +22,7 @@ use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
 use crate::linalg::Retraction;
 use crate::online::AromaOptions;
-use crate::task::RankingRule;
+use crate::task::{KernelCard, RankingRule};
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
 use serde::{Deserialize, Serialize};
@@ -166,6 +168,9 @@ pub struct Card {
     /// How a matrix was completed, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<CompletionCard>,
+    /// How a kernel was learned, when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelCard>,
     /// λ of its regulariser, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regularization: Option<f64>,
@@ -204,6 +209,7 @@ impl Card {
             variance_scale: None,
             ranking: None,
             completion: None,
+            kernel: None,
             regularization: None,
             retraction: None,
             subspace_weight: None,
@@ -310,6 +316,8 @@ pub struct Model {
     pub prior: Option<Prior>,
     /// What it knows of users and items as a whole, where it predicts ratings.
     pub levels: Option<Levels>,
+    /// What a map of items was learned from, where it is one.
+    pub dissimilarities: Option<Dissimilarities>,
 }
 
 /// The right side of a model that scores rows with other things.
@@ -343,6 +351,7 @@ impl Model {
             preprocess: Preprocess::default(),
             prior: None,
             levels: None,
+            dissimilarities: None,
         }
     }
 
@@ -491,6 +500,8 @@ impl Model {
             let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
             let mut more = self.prior.as_ref().map(Prior::tensors).unwrap_or_default();
             more.extend(self.levels.iter().flat_map(Levels::tensors));
+            let known = self.dissimilarities.iter();
+            more.extend(known.flat_map(Dissimilarities::tensors));
             save_parts(path.as_ref(), &self.card, form.view(), left, right, more)
         })
     }
@@ -569,6 +580,13 @@ impl Model {
             }
             (Some(_), ..) => return Err(file.error("the names of users or items are missing")),
         };
+        let dissimilarities = match header.card.kernel.as_ref().is_some_and(|k| k.map) {
+            true => Some(Dissimilarities::read(file, left)?),
+            false => None,
+        };
+        if header.card.kernel.is_some() && (features.kind() != "named" || left != right) {
+            return Err(file.error("the names of the items are missing"));
+        }
         Ok(Model {
             card: header.card,
             form,
@@ -577,6 +595,7 @@ impl Model {
             objects,
             prior,
             levels,
+            dissimilarities,
         })
     }
 }

@@ -313,7 +313,10 @@ impl Model {
     }
 
     fn check_task(&self) -> Result<()> {
-        if !matches!(&self.card.task[..], "similarity" | "pairs" | "metric") {
+        if !matches!(
+            &self.card.task[..],
+            "similarity" | "pairs" | "metric" | "kernel"
+        ) {
             return Err(Error::input(format!(
                 "a model for {} does not score pairs of rows",
                 self.card.task

@@ -9,6 +9,7 @@ mod course;
 mod evaluation;
 mod informative;
 mod inputs;
+mod kernel;
 mod metric;
 mod online;
 mod pairs;
@@ -28,6 +29,10 @@ pub use completion::{
 };
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
+pub use kernel::{
+    Kernel, KernelCard, KernelConstraints, KernelEvaluation, KernelFit, KernelFunction,
+    KernelStart, KernelTruth, Map, MapFit, MapUpdate,
+};
 pub use metric::{
     Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSolver,
     PairsFrom, squared_distance_levels,

@@ -610,6 +610,7 @@ impl<R: Real> Online<R> {
     pub fn into_model(self) -> Model {
         Model {
             levels: None,
+            dissimilarities: None,
             card: self.card,
             form: Precise::new(self.learner.into_form()),
             features: self.rows.features,

@@ -600,6 +600,7 @@ impl<'a, R: Real> Session<'a, R> {
             }),
             prior: None,
             levels: None,
+            dissimilarities: None,
         })
     }
 }

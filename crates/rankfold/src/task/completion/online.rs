@@ -298,6 +298,7 @@ impl<R: Real> RatingLearner<R> {
             }),
             prior: None,
             levels: Some(levels),
+            dissimilarities: None,
         }
     }
 

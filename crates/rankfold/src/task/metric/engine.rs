@@ -21,6 +21,8 @@ pub(crate) struct Engine {
     pub subspace_weight: f64,
     pub retraction: Retraction,
     pub iterations: usize,
+    /// How descent finds its steps.
+    pub armijo: Armijo,
     /// ε of the stopping rules: of the cost itself, of its decrease, and of how far G
     /// moves.
     pub tolerance: f64,
@@ -94,7 +96,7 @@ impl Engine {
         told: Told<'_>,
     ) -> Result<Lowered> {
         let solver = match self.solver {
-            MetricSolver::Descent => Solver::Descent(Armijo::default()),
+            MetricSolver::Descent => Solver::Descent(self.armijo),
             MetricSolver::Cg => Solver::ConjugateGradient {
                 precondition: false,
             },

@@ -5,7 +5,7 @@ use super::engine::{Bounded, Engine, Lowered, Told};
 use super::nearby::{nearby, star};
 use super::start::start;
 use super::{Metric, MetricInit, MetricLearner, MetricSolver, RANK};
-use crate::batch::{Bounds, Distances, Ended, Itml, Points, Wish, principal};
+use crate::batch::{Armijo, Bounds, Distances, Ended, Itml, Points, Wish, principal};
 use crate::data::{Constraint, Labelled};
 use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Full, Psd, Tall};
@@ -237,6 +237,7 @@ impl<'a, R: Real> Run<'a, R> {
             subspace_weight: options.subspace_weight,
             retraction: options.retraction,
             iterations: ITERATIONS,
+            armijo: Armijo::default(),
             tolerance: options.tolerance,
             threads: options.threads,
         }
@@ -701,6 +702,7 @@ impl<'a, R: Real> Run<'a, R> {
             objects: None,
             prior: None,
             levels: None,
+            dissimilarities: None,
         })
     }
 }

@@ -12,8 +12,10 @@ mod nearby;
 mod start;
 
 pub use constraints::squared_distance_levels;
+pub(crate) use engine::{Bounded, Engine, Lowered};
 pub use evaluation::{Control, MetricEvaluation};
 pub use fit::MetricFit;
+pub(crate) use fit::stored;
 
 use crate::data::Labelled;
 use crate::linalg::Retraction;

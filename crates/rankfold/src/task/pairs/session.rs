@@ -408,6 +408,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
             }),
             prior: None,
             levels: None,
+            dissimilarities: None,
         }
     }
 }

@@ -1,0 +1,294 @@
+//! Files of dissimilarities: lines `left right value`, JSON lines
+//! `{"left":…,"right":…,"value":…}`, or a square symmetric matrix, in which an empty
+//! cell is not known.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::format::extension;
+use super::number::{NoNumber, number, shown};
+use super::open::Lines;
+use super::records::Fields;
+use super::square::SquareMatrix;
+use super::values::separate;
+use crate::{Error, Ids, Result};
+
+/// Two items and how unlike they are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dissimilarity {
+    /// One item, by number.
+    pub left: u32,
+    /// The other.
+    pub right: u32,
+    /// How unlike they are: a distance.
+    pub value: f64,
+}
+
+/// Largest dissimilarity that is read: its fourth power is still a number.
+const LARGEST: f64 = 1e75;
+
+/// Reads dissimilarities; `-` is stdin. Items that are not among the names yet are
+/// added to them. A file without any is an error.
+pub fn read_dissimilarities(path: impl AsRef<Path>, items: &mut Ids) -> Result<Vec<Dissimilarity>> {
+    let path = path.as_ref();
+    if is_matrix(path)? {
+        return matrix(path, items);
+    }
+    lines(Lines::open(path)?, items)
+}
+
+/// Whether a file holds a matrix: by its extension, and a table by its first line,
+/// where lines of three fields are `left right value`.
+fn is_matrix(path: &Path) -> Result<bool> {
+    if super::open::is_dash(path) {
+        return Ok(false);
+    }
+    match extension(path).0 {
+        "npy" | "npz" | "mtx" => return Ok(true),
+        "csv" | "tsv" => {}
+        _ => return Ok(false),
+    }
+    let mut lines = Lines::open(path)?;
+    let Some(line) = lines.next_line()? else {
+        return Ok(false);
+    };
+    let mut fields = Fields::default();
+    separate(&mut fields, line);
+    let found: Vec<&[u8]> = fields.iter().map(<[u8]>::trim_ascii).collect();
+    Ok(match &found[..] {
+        [left, right, value] => {
+            *left == b"id" || !(named(left, right) || number::<f64>(value).is_ok())
+        }
+        _ => true,
+    })
+}
+
+fn named(left: &[u8], right: &[u8]) -> bool {
+    left.eq_ignore_ascii_case(b"left") && right.eq_ignore_ascii_case(b"right")
+}
+
+fn matrix(path: &Path, items: &mut Ids) -> Result<Vec<Dissimilarity>> {
+    let found = SquareMatrix::read(path)?;
+    let bad = |e: Error| e.in_file(path);
+    found.check_symmetric(1e-9).map_err(bad)?;
+    let numbers: Vec<u32> = found.items.iter().map(|name| items.intern(name)).collect();
+    let mut out = Vec::new();
+    for i in 0..found.len() {
+        let own = found.at(i, i);
+        if !(own.is_nan() || own == 0.0) {
+            let name = found.items.get(i as u32);
+            return Err(bad(Error::input(format!(
+                "expected 0 for `{name}` and itself, found {own}"
+            ))));
+        }
+        for j in 0..i {
+            let value = found.at(i, j);
+            if !value.is_nan() {
+                let value = checked(value, &value.to_string()).map_err(bad)?;
+                let (left, right) = (numbers[j], numbers[i]);
+                out.push(Dissimilarity { left, right, value });
+            }
+        }
+    }
+    match out.is_empty() {
+        true => Err(bad(Error::input(
+            "expected dissimilarities of two items, found none",
+        ))),
+        false => Ok(out),
+    }
+}
+
+fn lines(mut lines: Lines, items: &mut Ids) -> Result<Vec<Dissimilarity>> {
+    let mut out = Vec::new();
+    let mut fields = Fields::default();
+    let mut first = true;
+    while let Some(line) = lines.next_line()? {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        let is_first = std::mem::take(&mut first);
+        let read = if line.starts_with(b"{") {
+            object(line, items)
+        } else {
+            separate(&mut fields, line);
+            match &fields.iter().map(<[u8]>::trim_ascii).collect::<Vec<_>>()[..] {
+                [left, right, value] => {
+                    if is_first && named(left, right) && number::<f64>(value).is_err() {
+                        continue;
+                    }
+                    plain([left, right, value], items)
+                }
+                found => Err(Error::input(format!(
+                    "expected 3 fields (left right value), found {}",
+                    found.len()
+                ))),
+            }
+        };
+        match read {
+            Ok(Some(found)) => out.push(found),
+            Ok(None) => {}
+            Err(error) => return Err(lines.error(error.message)),
+        }
+    }
+    match out.is_empty() {
+        true => {
+            Err(Error::input("expected lines `left right value`, found none").in_file(lines.path()))
+        }
+        false => Ok(out),
+    }
+}
+
+fn plain([left, right, value]: [&[u8]; 3], items: &mut Ids) -> Result<Option<Dissimilarity>> {
+    let text = |name: &[u8]| -> Result<String> {
+        let name = std::str::from_utf8(name).map_err(|_| Error::input("expected UTF-8 text"))?;
+        Ok(name.to_owned())
+    };
+    let read = number::<f64>(value).map_err(|why| {
+        Error::input(match why {
+            NoNumber::Syntax => format!("expected a dissimilarity, found {}", shown(value)),
+            NoNumber::TooLarge => format!("the dissimilarity {} is too large", shown(value)),
+        })
+    })?;
+    let value = checked(read, &String::from_utf8_lossy(value))?;
+    pair(&text(left)?, &text(right)?, value, items)
+}
+
+fn object(line: &[u8], items: &mut Ids) -> Result<Option<Dissimilarity>> {
+    let expected = "expected {\"left\":…,\"right\":…,\"value\":…}";
+    let parsed: Value = serde_json::from_slice(line)
+        .map_err(|e| Error::input(format!("{expected}, found no JSON: {e}")))?;
+    let name = |field: &str| -> Result<String> {
+        match parsed.get(field) {
+            Some(Value::String(name)) => Ok(name.clone()),
+            Some(Value::Number(number)) => Ok(number.to_string()),
+            _ => Err(Error::input(format!(
+                "{expected}: `{field}` must be the id of an item"
+            ))),
+        }
+    };
+    let value = parsed.get("value").and_then(Value::as_f64);
+    let value = value
+        .ok_or_else(|| Error::input(format!("{expected}: `value` must be a number")))
+        .and_then(|value| checked(value, &value.to_string()))?;
+    pair(&name("left")?, &name("right")?, value, items)
+}
+
+fn checked(value: f64, shown: &str) -> Result<f64> {
+    match (0.0..LARGEST).contains(&value) {
+        true => Ok(value),
+        false => Err(Error::input(format!(
+            "expected a dissimilarity from 0 to 1e75, found `{shown}`"
+        ))),
+    }
+}
+
+/// An item is not unlike itself, and says no more than that.
+fn pair(left: &str, right: &str, value: f64, items: &mut Ids) -> Result<Option<Dissimilarity>> {
+    if left == right && value != 0.0 {
+        return Err(Error::input(format!(
+            "expected 0 for `{left}` and itself, found {value}"
+        )));
+    }
+    let (left, right) = (items.intern(left), items.intern(right));
+    Ok((left != right).then_some(Dissimilarity { left, right, value }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<(u32, u32, f64)>> {
+        let source = std::io::Cursor::new(text.as_bytes().to_vec());
+        let found = lines(Lines::new(Box::new(source), "d.txt"), &mut Ids::new())?;
+        Ok(found.iter().map(|d| (d.left, d.right, d.value)).collect())
+    }
+
+    #[test]
+    fn lines_of_both_kinds_are_read() {
+        let text = "left,right,value\na,b,1.5\n\nb\tc\t0\na a 0\n\
+            {\"left\":\"c\",\"right\":7,\"value\":2,\"note\":1}\n";
+        assert_eq!(read(text).unwrap(), [(0, 1, 1.5), (1, 2, 0.0), (2, 3, 2.0)]);
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        for (text, message) in [
+            ("", "d.txt: expected lines `left right value`, found none"),
+            (
+                "a b\n",
+                "d.txt:1: expected 3 fields (left right value), found 2",
+            ),
+            ("a b x\n", "d.txt:1: expected a dissimilarity, found `x`"),
+            (
+                "a b nan\n",
+                "d.txt:1: expected a dissimilarity, found `nan`",
+            ),
+            (
+                "a b 1\na b -1\n",
+                "d.txt:2: expected a dissimilarity from 0 to 1e75, found `-1`",
+            ),
+            (
+                "a b 1e80\n",
+                "d.txt:1: expected a dissimilarity from 0 to 1e75, found `1e80`",
+            ),
+            ("a a 3\n", "d.txt:1: expected 0 for `a` and itself, found 3"),
+            (
+                "{\"left\":1,\"value\":2}\n",
+                "d.txt:1: expected {\"left\":…,\"right\":…,\"value\":…}: `right` must be the id of an item",
+            ),
+            (
+                "{\"left\":1,\"right\":2}\n",
+                "d.txt:1: expected {\"left\":…,\"right\":…,\"value\":…}: `value` must be a number",
+            ),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_matrix_is_read_where_it_is_square_and_symmetric() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d.csv");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let mut items = Ids::new();
+            let found = read_dissimilarities(&path, &mut items);
+            found.map(|found| (found.len(), items.len()))
+        };
+        assert_eq!(read("id,a,b\na,0,2\nb,2,0\n").unwrap(), (1, 2));
+        assert_eq!(read("a,b,c\n0,1,\n1,0,3\n,3,0\n").unwrap(), (2, 3));
+        assert_eq!(read("x,y,3\ny,z,4\n").unwrap(), (2, 3));
+        let place = path.display();
+        for (text, message) in [
+            ("a,b\n0,1\n", "expected a square matrix, found 1 × 2"),
+            (
+                "a,b\n0,1\n2,0\n",
+                "expected a symmetric matrix, found 1 for `a` and `b` but 2 for `b` and `a`",
+            ),
+            (
+                "a,b\n0,1\n,0\n",
+                "expected a symmetric matrix, found 1 for `a` and `b` but nothing for `b` and `a`",
+            ),
+            ("a,b\n0,1\n1,5\n", "expected 0 for `b` and itself, found 5"),
+            (
+                "id,a,b\nb,0,1\na,1,0\n",
+                "row 1 is of `b`, but column 1 is of `a`",
+            ),
+            (
+                "a,b\n0,-1\n-1,0\n",
+                "expected a dissimilarity from 0 to 1e75, found `-1`",
+            ),
+            (
+                "a,b\n0,\n,0\n",
+                "expected dissimilarities of two items, found none",
+            ),
+        ] {
+            assert_eq!(
+                read(text).unwrap_err().to_string(),
+                format!("{place}: {message}")
+            );
+        }
+    }
+}

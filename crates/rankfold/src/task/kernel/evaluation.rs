@@ -1,0 +1,215 @@
+//! How well the clusters of items agree with their labels, under a learned kernel
+//! and under simple ones.
+
+use super::KernelStart;
+use super::fit::{drawn, needs_one_label};
+use super::source::{Source, names};
+use crate::data::{Constraint, Labelled, Labels, Relation};
+use crate::eval::metrics::nmi;
+use crate::linalg::kmeans;
+use crate::model::{Metrics, Model, Precise};
+use crate::task::Control;
+use crate::task::similarity::classes;
+use crate::{Error, Real, Result};
+use faer::Mat;
+
+/// Runs of k-means, of which the best is taken.
+const RUNS: usize = 10;
+
+/// What clusters are compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelTruth<'a, R> {
+    /// A label an item, in the order of the items.
+    pub labels: &'a Labels,
+    /// The rows of the items, in their order, where the kernel came from rows: what
+    /// the controls are made of.
+    pub rows: Option<&'a Labelled<R>>,
+    /// What training knew, where it did not draw it from these labels.
+    pub constraints: Option<&'a [Constraint]>,
+    /// How many clusters; without it, as many as there are classes.
+    pub clusters: Option<usize>,
+    /// Threads; the result does not depend on it.
+    pub threads: usize,
+}
+
+impl<'a, R> KernelTruth<'a, R> {
+    /// The labels of the rows that the kernel was learned from.
+    pub fn of(rows: &'a Labelled<R>) -> Self {
+        KernelTruth {
+            labels: &rows.labels,
+            rows: Some(rows),
+            constraints: None,
+            clusters: None,
+            threads: 1,
+        }
+    }
+}
+
+/// A kernel measured on labels of its items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelEvaluation {
+    /// `nmi`: the normalised mutual information of clusters and classes.
+    pub model: Metrics,
+    /// The same before learning, `start`, and before learning with items that
+    /// training knew to be alike taken for one, `must-link`.
+    pub controls: Vec<Control>,
+    /// Items.
+    pub items: usize,
+    /// Clusters.
+    pub clusters: usize,
+}
+
+impl Model {
+    /// Clusters the items of a kernel by k-means, the best of ten runs, and compares
+    /// the clusters with labels.
+    pub fn evaluate_kernel<R: Real>(&self, truth: KernelTruth<'_, R>) -> Result<KernelEvaluation> {
+        let items = self.items()?;
+        let n = items.len();
+        if truth.labels.len() != n {
+            return Err(Error::input(format!(
+                "{} labels for {n} items",
+                truth.labels.len()
+            )));
+        }
+        let name = |i: usize| items.get(i as u32).to_owned();
+        let found = classes(truth.labels, name).map_err(needs_one_label)?;
+        let mut different = found.clone();
+        different.sort_unstable();
+        different.dedup();
+        let clusters = truth.clusters.unwrap_or(different.len());
+        if clusters == 0 || clusters > n {
+            return Err(Error::input(format!("{clusters} clusters of {n} items")));
+        }
+        let seed = self.card.seed;
+        // Rounding may go beyond 1.
+        let share = |of: &[u32]| nmi(of, &found).clamp(0.0, 1.0);
+        let judged = |of: &[u32]| -> Metrics { [("nmi".to_owned(), share(of))].into() };
+        let learned: Vec<f64> = match &self.form {
+            Precise::F32(_) => wide(&self.item_coordinates::<f32>()?.values),
+            Precise::F64(_) => self.item_coordinates::<f64>()?.values,
+        };
+        let model = judged(&kmeans(&learned, self.rank(), None, clusters, RUNS, seed).of);
+        let card = self.card.kernel.as_ref();
+        let mut controls = Vec::new();
+        let started = card
+            .zip(truth.rows)
+            .filter(|(card, _)| card.function.is_some());
+        if let Some((card, rows)) = started {
+            if names(&rows.ids, rows.rows.len())?.iter().ne(items.iter()) {
+                return Err(Error::input("the rows are not the items of the kernel"));
+            }
+            let function = card.function.unwrap_or(super::KernelFunction::Linear);
+            let source = Source::new(KernelStart::Rows(rows), function, card.preprocess)?;
+            let start = source.factor(Some(self.rank()), false, truth.threads)?;
+            let start = by_rows(&start);
+            let of = kmeans(&start, self.rank(), None, clusters, RUNS, seed).of;
+            controls.push(Control {
+                name: "start",
+                metrics: judged(&of),
+            });
+            let again;
+            let known = match (truth.constraints, card.drawn) {
+                (Some(given), _) => Some(given),
+                (None, Some(count)) => {
+                    again = drawn(&found, count, seed);
+                    Some(&again[..])
+                }
+                (None, None) => None,
+            };
+            if let Some(known) = known {
+                let of = must_link(&start, self.rank(), n, known, clusters, seed);
+                controls.push(Control {
+                    name: "must-link",
+                    metrics: judged(&of),
+                });
+            }
+        }
+        Ok(KernelEvaluation {
+            model,
+            controls,
+            items: n,
+            clusters,
+        })
+    }
+}
+
+/// Clusters of items where those that are known to be alike are one, at their mean.
+fn must_link(
+    points: &[f64],
+    rank: usize,
+    n: usize,
+    known: &[Constraint],
+    clusters: usize,
+    seed: u64,
+) -> Vec<u32> {
+    let mut parent: Vec<usize> = (0..n).collect();
+    fn root(parent: &mut [usize], mut i: usize) -> usize {
+        while parent[i] != i {
+            parent[i] = parent[parent[i]];
+            i = parent[i];
+        }
+        i
+    }
+    for c in known.iter().filter(|c| c.relation == Relation::Same) {
+        let (a, b) = (c.left as usize, c.right as usize);
+        let (a, b) = (root(&mut parent, a), root(&mut parent, b));
+        parent[a.max(b)] = a.min(b);
+    }
+    let mut group = vec![usize::MAX; n];
+    let of: Vec<usize> = (0..n).map(|i| root(&mut parent, i)).collect();
+    let mut weights: Vec<f64> = Vec::new();
+    let mut means: Vec<f64> = Vec::new();
+    for (i, &top) in of.iter().enumerate() {
+        if group[top] == usize::MAX {
+            group[top] = weights.len();
+            weights.push(0.0);
+            means.extend(std::iter::repeat_n(0.0, rank));
+        }
+        let at = group[top];
+        weights[at] += 1.0;
+        let mean = means[at * rank..][..rank].iter_mut();
+        mean.zip(&points[i * rank..][..rank])
+            .for_each(|(m, x)| *m += x);
+    }
+    for (mean, weight) in means.chunks_exact_mut(rank).zip(&weights) {
+        mean.iter_mut().for_each(|m| *m /= weight);
+    }
+    let found = kmeans(&means, rank, Some(&weights), clusters, RUNS, seed).of;
+    of.iter().map(|&top| found[group[top]]).collect()
+}
+
+fn by_rows(m: &Mat<f64>) -> Vec<f64> {
+    let (n, k) = (m.nrows(), m.ncols());
+    (0..n)
+        .flat_map(|i| (0..k).map(move |j| m[(i, j)]))
+        .collect()
+}
+
+fn wide<R: Real>(values: &[R]) -> Vec<f64> {
+    values.iter().map(|v| v.to_f64()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_that_are_alike_are_one() {
+        // Two heaps on a line, and an item far from its own heap that is linked to it.
+        let points = [0.0, 0.1, 10.0, 10.1, 9.9];
+        let link = Constraint {
+            left: 0,
+            right: 4,
+            relation: Relation::Same,
+        };
+        let other = Constraint {
+            relation: Relation::Different,
+            ..link
+        };
+        let of = must_link(&points, 1, 5, &[other], 2, 1);
+        assert_eq!(nmi(&of, &[0, 0, 1, 1, 1]), 1.0);
+        let of = must_link(&points, 1, 5, &[link], 2, 1);
+        assert_eq!(of[0], of[4]);
+        assert_eq!(of[2], of[3]);
+    }
+}

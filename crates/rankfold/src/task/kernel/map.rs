@@ -1,0 +1,761 @@
+//! Maps: points whose distances are as near as can be to given dissimilarities, by
+//! squared stress in the flat geometry.
+//!
+//! Squared stress has many minima in the plane, so it is lowered with three more
+//! coordinates first, from two starts ([`super::starts`], [`super::lift`]).
+
+use super::KernelCard;
+use super::lift::Lifted;
+use super::source::signed;
+use super::starts::classical;
+use crate::batch::{Bound, Bounds, Distances, Limits, Pair, Points, PsdRegression, Solver};
+use crate::data::{Dissimilarity, Features};
+use crate::form::{Form, Psd, Tall};
+use crate::linalg::svd;
+use crate::manifold::Flat;
+use crate::model::{Card, Counters, Dissimilarities, Model, Precise, Preprocess, Score};
+use crate::random::normal_at;
+use crate::{Error, Ids, Result, memory};
+use faer::Mat;
+use std::collections::BTreeMap;
+
+/// Coordinates beside those wanted in which points pass each other.
+const BESIDE: usize = 3;
+
+/// μ, one after the other.
+const PRICES: [f64; 4] = [0.0, 0.02, 0.1, 0.5];
+
+/// Iterations for each price, and with the coordinates wanted alone.
+const LIFTED: (usize, f64) = (300, 1e-8);
+const FLAT: (usize, f64) = (500, 1e-10);
+
+/// The side of the normal deviates that random starts are made of.
+const RANDOM: u64 = 0x6d6170;
+
+/// A second map is taken when its cost is below this share of the first.
+const BETTER: f64 = 0.99;
+
+/// Columns shorter than this share of the longest are made so long, so that a map of
+/// points on a line has the rank that was asked for.
+const LEAST: f64 = 1e-6;
+
+/// Makes maps of dissimilarities.
+///
+/// ```
+/// use rankfold::data::Dissimilarity;
+/// use rankfold::task::Map;
+///
+/// // Three towns on a road.
+/// let mut items = rankfold::Ids::new();
+/// for name in ["a", "b", "c"] {
+///     items.intern(name);
+/// }
+/// let known = [(0, 1, 3.0), (1, 2, 4.0), (0, 2, 7.0)];
+/// let known = known.map(|(left, right, value)| Dissimilarity { left, right, value });
+/// let map = Map::new().rank(1).fit(items, known.to_vec(), &mut |_| true).unwrap();
+/// let points = map.model.item_coordinates::<f64>().unwrap();
+/// assert!(((points.row(0)[0] - points.row(2)[0]).abs() - 7.0).abs() < 1e-6);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Map {
+    rank: usize,
+    seed: u64,
+    threads: usize,
+}
+
+/// A map and how it was found.
+#[derive(Debug, Clone)]
+pub struct MapFit {
+    /// The model: coordinates of the items, centred and along principal axes.
+    pub model: Model,
+    /// Dissimilarities, each pair once.
+    pub pairs: usize,
+    /// Lines that were replaced by a later one of the same pair.
+    pub repeated: usize,
+    /// Parts that no dissimilarity connects.
+    pub parts: usize,
+    /// Iterations of all attempts.
+    pub iterations: usize,
+    /// The mean of ½ (distance² − dissimilarity²)², where these are scaled to a mean
+    /// of 1.
+    pub cost: f64,
+    /// √(Σ (distance − dissimilarity)² / Σ dissimilarity²).
+    pub stress: f64,
+    /// Whether `see` ended the run.
+    pub interrupted: bool,
+}
+
+/// What an update of a map did.
+#[derive(Debug, Clone)]
+pub struct MapUpdate {
+    /// The new map; points that nothing new is known of stay where they were, as far
+    /// as the others let them.
+    pub fit: MapFit,
+    /// Pairs that were not known before.
+    pub added: usize,
+    /// Pairs whose dissimilarity is another now.
+    pub changed: usize,
+    /// Items that were not there before.
+    pub new_items: usize,
+    /// Whether points had to pass each other.
+    pub lifted: bool,
+    /// How far items moved that nothing new is known of: the root of the mean square.
+    pub moved: f64,
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is lowered: dissimilarities of so many items, scaled to a mean of 1.
+struct Stress<'a> {
+    points: Points,
+    known: &'a [Dissimilarity],
+    scale: f64,
+    threads: usize,
+}
+
+/// Called after each iteration; false ends the work.
+type See<'a> = &'a mut dyn FnMut(usize) -> bool;
+
+/// Coordinates and their cost.
+struct Found {
+    factor: Mat<f64>,
+    cost: f64,
+}
+
+/// How long the work went on.
+struct Work<'a> {
+    see: See<'a>,
+    done: usize,
+    stopped: bool,
+}
+
+impl Map {
+    /// Maps in the plane.
+    pub fn new() -> Self {
+        Map {
+            rank: 2,
+            seed: 0,
+            threads: 1,
+        }
+    }
+
+    /// Coordinates of a point.
+    pub fn rank(mut self, rank: usize) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// The seed of the random start.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Threads; the result does not depend on it.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Pairs below which a map of so many items is hardly determined: twice as many
+    /// as it has free coordinates.
+    pub fn few_pairs(&self, items: usize) -> usize {
+        let free = (items * self.rank).saturating_sub(self.rank * (self.rank + 1) / 2);
+        (2 * free).min(items * items.saturating_sub(1) / 2)
+    }
+
+    /// Makes a map of these items. The last of several dissimilarities of a pair
+    /// counts. `see` is told of iterations and ends the run when it says false.
+    pub fn fit(&self, items: Ids, known: Vec<Dissimilarity>, see: See<'_>) -> Result<MapFit> {
+        let given = known.len();
+        let known = unique(known);
+        self.check(items.len(), &known)?;
+        let stress = Stress::new(items.len(), &known, self.threads)?;
+        let mut work = Work::new(see);
+        let n = items.len();
+        let room = (self.rank + BESIDE).min(n);
+        let random = Mat::from_fn(n, room, |i, j| {
+            0.3 * normal_at(self.seed, RANDOM, i as u64, j as u64)
+        });
+        let scaled: Vec<Dissimilarity> = stress.scaled();
+        let mut best: Option<Found> = None;
+        for start in [classical(n, &scaled, room), Some(random)]
+            .into_iter()
+            .flatten()
+        {
+            let found = stress.lift(start, self.rank, &mut work)?;
+            if best.as_ref().is_none_or(|best| found.cost < best.cost) {
+                best = Some(found);
+            }
+        }
+        let best = best.expect("there is a random start");
+        let factor = signed(principal(&best.factor, self.rank)?);
+        self.model(
+            items,
+            given - known.len(),
+            &stress,
+            factor,
+            best.cost,
+            &work,
+        )
+    }
+
+    fn check(&self, n: usize, known: &[Dissimilarity]) -> Result<()> {
+        if self.rank == 0 {
+            return Err(Error::input("the rank must be at least 1"));
+        }
+        if n < 2 {
+            return Err(Error::input(format!(
+                "a map is made of two items at least, found {n}"
+            )));
+        }
+        if self.rank >= n {
+            return Err(Error::input(format!(
+                "a map of {n} items has at most {} dimensions, {} are asked for",
+                n - 1,
+                self.rank
+            )));
+        }
+        if !known.iter().any(|d| d.value > 0.0) {
+            return Err(Error::input("all dissimilarities are 0"));
+        }
+        let numbers = (n * (self.rank + BESIDE) * 12) as u128;
+        memory::require(8 * numbers, &format!("a map of {n} items"))
+    }
+
+    fn model(
+        &self,
+        items: Ids,
+        repeated: usize,
+        stress: &Stress<'_>,
+        factor: Mat<f64>,
+        cost: f64,
+        work: &Work<'_>,
+    ) -> Result<MapFit> {
+        let n = items.len();
+        let factor = faer::Scale(stress.scale) * factor;
+        let of_all = stress.of(&factor);
+        let known = stress.known;
+        let (mut wrong, mut all) = (0.0, 0.0);
+        for (d, known) in of_all.iter().zip(known) {
+            wrong += (d.sqrt() / stress.scale - known.value / stress.scale).powi(2);
+            all += (known.value / stress.scale).powi(2);
+        }
+        let steps = work.done as u64;
+        let card = Card {
+            score: Score::Distance,
+            seed: self.seed,
+            init: "dissimilarities".into(),
+            kernel: Some(KernelCard {
+                map: true,
+                function: None,
+                preprocess: Default::default(),
+                alpha: 0.0,
+                drawn: None,
+                constraints: known.len(),
+                violated: 0,
+                cost,
+            }),
+            counters: Counters {
+                steps,
+                updates: steps,
+                ..Counters::default()
+            },
+            ..Card::new("kernel", "flat")
+        };
+        let form = Form::Psd(Psd::new(whole(&factor)?));
+        let model = Model {
+            card,
+            form: Precise::F64(form),
+            features: Features::Named(items),
+            preprocess: Preprocess::default(),
+            objects: None,
+            prior: None,
+            levels: None,
+            dissimilarities: Some(Dissimilarities {
+                list: known.to_vec(),
+            }),
+        };
+        Ok(MapFit {
+            model,
+            pairs: known.len(),
+            repeated,
+            parts: parts(n, known),
+            iterations: work.done,
+            cost,
+            stress: (wrong / all).sqrt(),
+            interrupted: work.stopped,
+        })
+    }
+}
+
+impl Model {
+    /// Goes on with a map: dissimilarities are replaced or added. `items` are the
+    /// names of the map's items and of new ones behind them. The map starts from where
+    /// its points are, lets them pass each other only where that lowers the cost by
+    /// more than a hundredth, and is turned so that items of which nothing new is
+    /// known stay where they were.
+    pub fn update_map(
+        &self,
+        items: Ids,
+        news: Vec<Dissimilarity>,
+        threads: usize,
+        see: See<'_>,
+    ) -> Result<MapUpdate> {
+        let Some(known) = &self.dissimilarities else {
+            return Err(Error::input(format!(
+                "a model for {} is no map of dissimilarities",
+                self.card.task
+            )));
+        };
+        let old = self.item_coordinates::<f64>()?;
+        let (before, n, rank) = (old.len(), items.len(), old.rank);
+        let same = self.items()?.iter().zip(items.iter()).all(|(a, b)| a == b);
+        if n < before || !same {
+            return Err(Error::input("the items of the map are not the first ones"));
+        }
+        let mut all: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+        all.extend(known.list.iter().map(|d| (place(d), d.value)));
+        let given = news.len();
+        let news = unique(news);
+        let (mut added, mut changed) = (0, 0);
+        let mut touched = vec![false; n];
+        for d in &news {
+            let was = all.insert(place(d), d.value);
+            if was == Some(d.value) {
+                continue;
+            }
+            match was {
+                None => added += 1,
+                Some(_) => changed += 1,
+            }
+            touched[d.left as usize] = true;
+            touched[d.right as usize] = true;
+        }
+        let list = |((left, right), value)| Dissimilarity { left, right, value };
+        let all: Vec<Dissimilarity> = all.into_iter().map(list).collect();
+        let map = Map {
+            rank,
+            seed: self.card.seed,
+            threads: threads.max(1),
+        };
+        map.check(n, &all)?;
+        let stress = Stress::new(n, &all, threads)?;
+        let mut work = Work::new(see);
+        let old = Mat::from_fn(before, rank, |i, j| old.row(i)[j]);
+        let start =
+            faer::Scale(1.0 / stress.scale) * with_new(&old, n, &all, stress.scale, map.seed);
+        let plain = stress.lower(start.clone(), rank, 0.0, FLAT, &mut work)?;
+        let room = (rank + BESIDE).min(n);
+        let raised = Mat::from_fn(n, room, |i, j| match j < rank {
+            true => start[(i, j)],
+            false => 0.05 * normal_at(map.seed, RANDOM, i as u64, j as u64),
+        });
+        let raised = stress.lift(raised, rank, &mut work)?;
+        let lifted = raised.cost < BETTER * plain.cost;
+        let best = if lifted { raised } else { plain };
+        // What stays is what the picture is laid by; all that was there, where too
+        // little stays.
+        let mut stay: Vec<usize> = (0..before).filter(|&i| !touched[i]).collect();
+        if stay.len() <= rank {
+            stay = (0..before).collect();
+        }
+        let old = faer::Scale(1.0 / stress.scale) * old;
+        let factor = aligned(&best.factor, &old, &stay)?;
+        let squares = stay.iter().map(|&i| {
+            let moved = |j: usize| (factor[(i, j)] - old[(i, j)]).powi(2);
+            (0..rank).map(moved).sum::<f64>()
+        });
+        let moved = (squares.sum::<f64>() / stay.len().max(1) as f64).sqrt() * stress.scale;
+        let repeated = given - news.len();
+        let mut fit = map.model(items, repeated, &stress, factor, best.cost, &work)?;
+        let counters = &mut fit.model.card.counters;
+        counters.steps += self.card.counters.steps;
+        counters.updates += self.card.counters.updates;
+        counters.new_features = self.card.counters.new_features + (n - before) as u64;
+        Ok(MapUpdate {
+            fit,
+            added,
+            changed,
+            new_items: n - before,
+            lifted,
+            moved,
+        })
+    }
+}
+
+impl<'a> Stress<'a> {
+    fn new(n: usize, known: &'a [Dissimilarity], threads: usize) -> Result<Self> {
+        let sum: f64 = known.iter().map(|d| d.value).sum();
+        let scale = sum / known.len().max(1) as f64;
+        let beyond = |d: &&Dissimilarity| d.left as usize >= n || d.right as usize >= n;
+        if let Some(d) = known.iter().find(beyond) {
+            let message = format!("a pair of items {} and {} among {n}", d.left, d.right);
+            return Err(Error::input(message));
+        }
+        Ok(Stress {
+            points: Points::unit(n),
+            known,
+            scale,
+            threads,
+        })
+    }
+
+    fn scaled(&self) -> Vec<Dissimilarity> {
+        let scaled = |d: &Dissimilarity| Dissimilarity {
+            value: d.value / self.scale,
+            ..*d
+        };
+        self.known.iter().map(scaled).collect()
+    }
+
+    fn distances(&self) -> Result<Distances<'_>> {
+        let pairs = self.known.iter().map(|d| Pair {
+            left: d.left,
+            right: d.right,
+        });
+        Distances::new(&self.points, pairs.collect(), self.threads)
+    }
+
+    /// Squared distances of the known pairs.
+    fn of(&self, factor: &Mat<f64>) -> Vec<f64> {
+        let square = |d: &Dissimilarity| {
+            let (i, j) = (d.left as usize, d.right as usize);
+            let columns = 0..factor.ncols();
+            columns
+                .map(|c| (factor[(i, c)] - factor[(j, c)]).powi(2))
+                .sum()
+        };
+        self.known.iter().map(square).collect()
+    }
+
+    /// Lowers squared stress with a price on the coordinates behind the first.
+    fn lower(
+        &self,
+        start: Mat<f64>,
+        free: usize,
+        price: f64,
+        (iterations, decrease): (usize, f64),
+        work: &mut Work<'_>,
+    ) -> Result<Found> {
+        let square = |d: &Dissimilarity| (Bound::Equal, (d.value / self.scale).powi(2));
+        let lifted = Lifted {
+            stress: PsdRegression {
+                distances: self.distances()?,
+                wish: Bounds {
+                    list: self.known.iter().map(square).collect(),
+                },
+                space: Flat,
+            },
+            free,
+            price: price / self.points.len() as f64,
+        };
+        let limits = Limits {
+            iterations,
+            cost: 0.0,
+            decrease,
+            gradient: 1e-12,
+        };
+        let solver = Solver::ConjugateGradient {
+            precondition: false,
+        };
+        if work.stopped {
+            return Ok(Found {
+                factor: start,
+                cost: f64::INFINITY,
+            });
+        }
+        let solved = solver.solve(&lifted, vec![start], limits, &mut |_, _| work.go_on());
+        let factor = solved.point.into_iter().next();
+        let factor = factor.filter(|g| solved.cost.is_finite() && g.is_all_finite());
+        let lost = || Error::input("the dissimilarities leave the range of numbers");
+        Ok(Found {
+            factor: factor.ok_or_else(lost)?,
+            cost: solved.cost,
+        })
+    }
+
+    /// Lowers squared stress with room to pass, presses flat, and goes on in the
+    /// plane.
+    fn lift(&self, start: Mat<f64>, rank: usize, work: &mut Work<'_>) -> Result<Found> {
+        let room = start.ncols();
+        let mut factor = start;
+        for price in PRICES {
+            let axes = principal(&factor, room)?;
+            factor = self.lower(axes, rank, price, LIFTED, work)?.factor;
+        }
+        self.lower(principal(&factor, rank)?, rank, 0.0, FLAT, work)
+    }
+}
+
+impl<'a> Work<'a> {
+    fn new(see: See<'a>) -> Self {
+        Work {
+            see,
+            done: 0,
+            stopped: false,
+        }
+    }
+
+    fn go_on(&mut self) -> bool {
+        self.done += 1;
+        self.stopped = !(self.see)(self.done);
+        !self.stopped
+    }
+}
+
+/// The two items of a pair, the smaller number first.
+fn place(d: &Dissimilarity) -> (u32, u32) {
+    (d.left.min(d.right), d.left.max(d.right))
+}
+
+/// Each pair once, with the last of its dissimilarities.
+fn unique(known: Vec<Dissimilarity>) -> Vec<Dissimilarity> {
+    let pairs: BTreeMap<(u32, u32), f64> = known.iter().map(|d| (place(d), d.value)).collect();
+    let one = |((left, right), value)| Dissimilarity { left, right, value };
+    pairs.into_iter().map(one).collect()
+}
+
+/// Points about their mean, along the first of their principal axes.
+fn principal(g: &Mat<f64>, count: usize) -> Result<Mat<f64>> {
+    let n = g.nrows();
+    let means: Vec<f64> = g
+        .col_iter()
+        .map(|c| c.iter().sum::<f64>() / n as f64)
+        .collect();
+    let centred = Mat::from_fn(n, g.ncols(), |i, j| g[(i, j)] - means[j]);
+    let lost = || Error::failure("the points leave the range of numbers");
+    let (p, sigma, _) = svd(&centred).ok_or_else(lost)?;
+    Ok(Mat::from_fn(n, count, |i, j| p[(i, j)] * sigma[j]))
+}
+
+/// The factor of a form: no column is lost.
+fn whole(g: &Mat<f64>) -> Result<Tall<f64>> {
+    let lost = || Error::failure("all points of the map are in one place");
+    let (p, sigma, q) = svd(g).ok_or_else(lost)?;
+    let largest = sigma.first().copied().filter(|s| *s > 0.0);
+    let least = LEAST * largest.ok_or_else(lost)?;
+    if sigma.iter().all(|s| *s >= least) {
+        return Tall::from_fn(g.nrows(), g.ncols(), |i, j| g[(i, j)]);
+    }
+    let k = g.ncols();
+    let raised = Mat::from_fn(g.nrows(), k, |i, j| p[(i, j)] * sigma[j].max(least));
+    let raised = raised * q.transpose();
+    Tall::from_fn(g.nrows(), k, |i, j| raised[(i, j)])
+}
+
+/// Old points, and new ones amid those that they are nearest to.
+fn with_new(old: &Mat<f64>, n: usize, known: &[Dissimilarity], scale: f64, seed: u64) -> Mat<f64> {
+    let (before, rank) = (old.nrows(), old.ncols());
+    let mut weights = vec![0.0; n];
+    let mut out = Mat::zeros(n, rank);
+    out.subrows_mut(0, before).copy_from(old);
+    for d in known {
+        let (i, j) = (d.left as usize, d.right as usize);
+        if i < before && j >= before {
+            let weight = 1.0 / (d.value / scale + 0.1).powi(2);
+            weights[j] += weight;
+            (0..rank).for_each(|c| out[(j, c)] += weight * old[(i, c)]);
+        }
+    }
+    for i in before..n {
+        for c in 0..rank {
+            let noise = 0.1 * scale * normal_at(seed, RANDOM, i as u64, c as u64);
+            out[(i, c)] = out[(i, c)] / f64::max(weights[i], f64::MIN_POSITIVE) + noise;
+        }
+    }
+    out
+}
+
+/// Points turned, mirrored and shifted so that some of them lie as near as can be to
+/// where they were [Schönemann 1966].
+fn aligned(g: &Mat<f64>, old: &Mat<f64>, stay: &[usize]) -> Result<Mat<f64>> {
+    let k = g.ncols();
+    let mean = |m: &Mat<f64>, c: usize| {
+        stay.iter().map(|&i| m[(i, c)]).sum::<f64>() / stay.len().max(1) as f64
+    };
+    let (new_mean, old_mean): (Vec<f64>, Vec<f64>) =
+        (0..k).map(|c| (mean(g, c), mean(old, c))).unzip();
+    let of =
+        |m: &Mat<f64>, mean: &[f64]| Mat::from_fn(stay.len(), k, |i, c| m[(stay[i], c)] - mean[c]);
+    let overlap = of(g, &new_mean).transpose() * of(old, &old_mean);
+    let lost = || Error::failure("the points leave the range of numbers");
+    let (u, _, v) = svd(&overlap).ok_or_else(lost)?;
+    let turn = u * v.transpose();
+    let shifted = Mat::from_fn(g.nrows(), k, |i, c| g[(i, c)] - new_mean[c]);
+    let turned = shifted * turn;
+    Ok(Mat::from_fn(g.nrows(), k, |i, c| {
+        turned[(i, c)] + old_mean[c]
+    }))
+}
+
+/// Parts that no pair connects.
+fn parts(n: usize, known: &[Dissimilarity]) -> usize {
+    let mut parent: Vec<usize> = (0..n).collect();
+    fn root(parent: &mut [usize], mut i: usize) -> usize {
+        while parent[i] != i {
+            parent[i] = parent[parent[i]];
+            i = parent[i];
+        }
+        i
+    }
+    let mut parts = n;
+    for d in known {
+        let a = root(&mut parent, d.left as usize);
+        let b = root(&mut parent, d.right as usize);
+        if a != b {
+            parent[a] = b;
+            parts -= 1;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::splitmix64;
+
+    fn names(n: usize) -> Ids {
+        let mut out = Ids::new();
+        (0..n).for_each(|i| {
+            out.intern(&format!("p{i}"));
+        });
+        out
+    }
+
+    /// Points in a rectangle, and a share of their distances.
+    fn plane(n: usize, percent: u64) -> (Mat<f64>, Vec<Dissimilarity>) {
+        let unit = |i: usize, j: usize| {
+            (splitmix64((i * 2 + j) as u64) >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let x = Mat::from_fn(n, 2, |i, j| 7.0 * (2 - j) as f64 * unit(i, j));
+        let pairs = (0..n).flat_map(|i| (0..i).map(move |j| (j, i)));
+        let some = pairs.filter(|(i, j)| splitmix64((i * n + j + 99) as u64) % 100 < percent);
+        let known = some.map(|(i, j)| Dissimilarity {
+            left: i as u32,
+            right: j as u32,
+            value: between(&x, i, j),
+        });
+        let known = known.collect();
+        (x, known)
+    }
+
+    fn between(x: &Mat<f64>, i: usize, j: usize) -> f64 {
+        let squares = (0..x.ncols()).map(|c| (x[(i, c)] - x[(j, c)]).powi(2));
+        squares.sum::<f64>().sqrt()
+    }
+
+    fn coordinates(model: &Model) -> Mat<f64> {
+        let found = model.item_coordinates::<f64>().unwrap();
+        Mat::from_fn(found.len(), found.rank, |i, j| found.row(i)[j])
+    }
+
+    #[test]
+    fn a_plane_is_recovered_from_a_third_of_its_distances() {
+        for (n, percent) in [(60, 30), (60, 100), (25, 60)] {
+            let (x, known) = plane(n, percent);
+            let found = Map::new().fit(names(n), known, &mut |_| true).unwrap();
+            assert!(found.cost < 1e-8 && found.stress < 1e-3, "{}", found.cost);
+            assert_eq!(found.parts, 1);
+            let g = coordinates(&found.model);
+            for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                let (got, want) = (between(&g, i, j), between(&x, i, j));
+                assert!((got - want).abs() < 0.02, "{got} {want}");
+            }
+            // Centred, along principal axes.
+            let gram = g.transpose() * &g;
+            assert!(gram[(0, 1)].abs() < 1e-8 * gram[(0, 0)] && gram[(0, 0)] > gram[(1, 1)]);
+            let sum: f64 = (0..n).map(|i| g[(i, 0)]).sum();
+            assert!(sum.abs() < 1e-8);
+        }
+    }
+
+    #[test]
+    fn an_update_moves_what_changed_and_leaves_the_rest() {
+        let n = 50;
+        let (x, known) = plane(n, 40);
+        let first = Map::new()
+            .fit(names(n), known.clone(), &mut |_| true)
+            .unwrap();
+        let old = coordinates(&first.model);
+        // Point 7 goes to another place, and a point comes.
+        let mut moved = Mat::from_fn(n + 1, 2, |i, j| x[(i.min(n - 1), j)]);
+        (moved[(7, 0)], moved[(7, 1)]) = (1.0, 6.0);
+        (moved[(n, 0)], moved[(n, 1)]) = (9.0, 3.0);
+        let of_seven = known.iter().filter(|d| d.left == 7 || d.right == 7);
+        let mut news: Vec<Dissimilarity> = of_seven
+            .map(|d| Dissimilarity {
+                value: between(&moved, d.left as usize, d.right as usize),
+                ..*d
+            })
+            .collect();
+        let changed = news.len();
+        news.extend((0..20).map(|i| Dissimilarity {
+            left: i,
+            right: n as u32,
+            value: between(&moved, i as usize, n),
+        }));
+        let found = first
+            .model
+            .update_map(names(n + 1), news, 1, &mut |_| true)
+            .unwrap();
+        assert_eq!(
+            (found.changed, found.added, found.new_items),
+            (changed, 20, 1)
+        );
+        assert!(found.fit.cost < 1e-8, "{}", found.fit.cost);
+        assert!(found.moved < 0.01, "{}", found.moved);
+        let new = coordinates(&found.fit.model);
+        for i in (0..n).filter(|&i| i != 7) {
+            let away = (0..2).map(|c| (new[(i, c)] - old[(i, c)]).abs());
+            assert!(away.fold(0.0, f64::max) < 0.05);
+        }
+        let way = |a: &Mat<f64>, b: &Mat<f64>| {
+            ((a[(7, 0)] - b[(7, 0)]).powi(2) + (a[(7, 1)] - b[(7, 1)]).powi(2)).sqrt()
+        };
+        assert!((way(&new, &old) - way(&moved, &x)).abs() < 0.05);
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_refused_and_lines_are_no_trouble() {
+        let pair = |left, right, value| Dissimilarity { left, right, value };
+        let fit =
+            |map: Map, n: usize, known: Vec<Dissimilarity>| map.fit(names(n), known, &mut |_| true);
+        let say = |found: Result<MapFit>| found.unwrap_err().message;
+        assert_eq!(
+            say(fit(Map::new(), 1, vec![])),
+            "a map is made of two items at least, found 1"
+        );
+        assert_eq!(
+            say(fit(Map::new(), 2, vec![pair(0, 1, 1.0)])),
+            "a map of 2 items has at most 1 dimensions, 2 are asked for"
+        );
+        assert_eq!(
+            say(fit(Map::new().rank(1), 2, vec![pair(0, 1, 0.0)])),
+            "all dissimilarities are 0"
+        );
+        // Points on a line, in the plane; the last of two lines counts.
+        let line = vec![
+            pair(0, 1, 9.0),
+            pair(1, 0, 1.0),
+            pair(1, 2, 2.0),
+            pair(0, 2, 3.0),
+        ];
+        let found = fit(Map::new(), 3, line).unwrap();
+        assert_eq!((found.pairs, found.repeated), (3, 1));
+        assert!(found.stress < 1e-3, "{}", found.stress);
+        assert!(found.model.singular_values().unwrap().unwrap()[1] > 0.0);
+        // Huge and tiny values, parts that nothing connects.
+        for unit in [1e-60, 1e60] {
+            let known = vec![pair(0, 1, unit), pair(2, 3, 2.0 * unit), pair(1, 0, unit)];
+            let found = fit(Map::new(), 4, known).unwrap();
+            assert_eq!(found.parts, 2);
+            assert!(found.stress < 1e-3, "{}", found.stress);
+        }
+    }
+}
