@@ -6,6 +6,7 @@ mod confidence;
 mod demo;
 mod learners;
 mod matrices;
+mod metric_online;
 mod objects;
 mod pairs;
 mod ranking;

@@ -131,7 +131,7 @@ fn distance(field: &[u8]) -> Result<f64> {
             NoNumber::TooLarge => format!("the distance {} is too large", shown(field)),
         })
     })?;
-    match read >= 0.0 && read < 1e150 {
+    match (0.0..1e150).contains(&read) {
         true => Ok(read),
         false => Err(Error::input(format!(
             "expected a distance from 0 to 1e150, found {}",

@@ -2,6 +2,7 @@
 
 mod columns;
 mod constraints;
+mod distance_stream;
 mod entries;
 mod features;
 mod fields;
@@ -31,6 +32,7 @@ mod vectors;
 use std::path::Path;
 
 pub use constraints::{Constraint, Relation, read_constraints};
+pub use distance_stream::DistanceStream;
 pub use features::Features;
 pub use jsonl::read_jsonl;
 pub use label_stream::{LabelName, LabelStream};

@@ -29,8 +29,8 @@ pub use completion::{
 pub use evaluation::{Evaluate, Evaluation};
 pub use inputs::TrainingData;
 pub use metric::{
-    Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSolver,
-    PairsFrom,
+    Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSession,
+    MetricSolver, PairsFrom, StepSchedule,
 };
 pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};
