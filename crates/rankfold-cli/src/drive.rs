@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rankfold::model::{Counters, Metrics};
 use rankfold::online::Rule;
-use rankfold::task::{Event, PairsSession, RankingSession, Session, Stopped};
+use rankfold::task::{Event, MetricSession, PairsSession, RankingSession, Session, Stopped};
 use rankfold::{Model, Real, Result};
 use serde_json::json;
 
@@ -74,6 +74,7 @@ macro_rules! run {
 run!(Session, "similarity");
 run!(RankingSession, "ranking");
 run!(PairsSession, "pairs");
+run!(MetricSession, "metric");
 
 /// What a run is driven with.
 pub struct Drive<'a> {
@@ -84,6 +85,8 @@ pub struct Drive<'a> {
     pub checkpoint: Option<&'a PathBuf>,
     pub checkpoint_every: Option<u64>,
     pub rule: Rule,
+    /// What the command line calls the learner.
+    pub learner: &'static str,
     pub seed: u64,
     /// Rows that nothing is learned from, where the task may have some.
     pub skipped: Option<usize>,
@@ -177,7 +180,7 @@ impl Drive<'_> {
                 ("interrupted", path)
             }
         };
-        let (learner, seconds) = (self.rule.name(), seconds());
+        let (learner, seconds) = (self.learner, seconds());
         let mut report = json!({
             "format": 1,
             "task": T::TASK,

@@ -54,7 +54,7 @@ pub struct SharedOptions {
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
-    /// How the tall factors are stored [default: f32, for metrics f64]
+    /// How the tall factors are stored [default: f32; for metrics f64, but f32 online without cones]
     #[arg(long, value_enum)]
     pub precision: Option<Precision>,
 
@@ -190,6 +190,7 @@ impl SharedOptions {
             checkpoint: self.checkpoint.as_ref(),
             checkpoint_every: self.checkpoint_every,
             rule,
+            learner: rule.name(),
             seed: self.seed,
             skipped,
             start,

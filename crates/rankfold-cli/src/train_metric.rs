@@ -5,11 +5,17 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use rankfold::data::read_constraints;
+use rankfold::data::{Constraint, Labelled};
 use rankfold::linalg::Retraction;
-use rankfold::task::{CurvePoint, MetricFit, MetricInit, MetricLearner, MetricSolver, PairsFrom};
+use rankfold::online::StepRule;
+use rankfold::task::{
+    CurvePoint, MetricFit, MetricInit, MetricLearner, MetricSession, MetricSolver, PairsFrom,
+    StepSchedule,
+};
 use rankfold::{Metric, Real, Result};
 use serde_json::json;
 
+use crate::drive::Drive;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::rows::{Fields, read_rows};
@@ -20,6 +26,9 @@ use crate::shared_options::{Precision, SharedOptions};
 /// Learns a low-rank matrix W for distances √((x − y)ᵀ W (x − y)): small between rows
 /// of one class, large between classes. Or, with --pairs, distances that keep to what a
 /// file says of them. All features are seen; nothing is reduced first.
+///
+/// With --solver online it learns from one pair after the other, or a few at once, and
+/// needs no memory for constraints.
 ///
 /// --valid names labelled rows; the W whose neighbours vote best for their classes is
 /// kept.
@@ -33,6 +42,8 @@ use crate::shared_options::{Precision, SharedOptions};
       lines `a b same`, `a c different`, `a d <= 2.5`, `b d >= 4` of row ids
   rankfold train metric train.csv -o m.safetensors --learner polar --subspace-weight 0
       the distance alone is learned, in the subspace of the principal directions
+  rankfold train metric train.csv -o m.safetensors --solver online --steps 1000000
+      always new random pairs, one after the other; --batch 32 takes 32 a step
   rankfold train metric train.csv -o m.safetensors --learner itml --rank 20
       a baseline: ITML after PCA; without --rank on all features")]
 pub struct TrainMetric {
@@ -82,7 +93,8 @@ pub struct TrainMetric {
     rank: Option<usize>,
 
     /// Iterations [default: as many as do best on held-out rows; with --pairs, until the cost no longer
-    /// falls]; rounds of `itml` [1000], passes of `lego` [1]
+    /// falls]; pairs with --solver online [10 times the usual number, or 10 passes over --pairs]; rounds of
+    /// `itml` [1000], passes of `lego` [1]
     #[arg(long, value_name = "N")]
     steps: Option<usize>,
 
@@ -107,9 +119,17 @@ pub struct TrainMetric {
     #[arg(long, value_name = "G", default_value_t = 1.0)]
     slack: f64,
 
-    /// η of `lego` [default: the best of several powers of ten]
+    /// s of the rule of online steps, or η of `lego` [default: the best of several, by short runs]
     #[arg(long, value_name = "S")]
     step_size: Option<f64>,
+
+    /// How online steps fall [default: falling]
+    #[arg(long, value_enum)]
+    step_rule: Option<StepRuleName>,
+
+    /// Pairs of one step, with --solver online
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    batch: usize,
 
     #[command(flatten)]
     shared: SharedOptions,
@@ -121,6 +141,16 @@ enum PairsFromName {
     Random,
     /// Nearest rows: those of the own class nearer than those of others, by a margin
     Neighbors,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StepRuleName {
+    /// s/μ · n t₀ / (n t₀ + t), with μ the usual gradient at the start
+    Falling,
+    /// s t₀ / (t₀ + t) / max(Tr W, 1), which is proved to converge
+    Convergent,
+    /// Always s
+    Constant,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -137,6 +167,8 @@ pub enum MetricLearnerName {
     ConeLog,
     /// Full rank, W = G Gᵀ
     ConeFlat,
+    /// Full rank, by the von Neumann divergence; online only
+    ConeVonNeumann,
     /// Baseline: information-theoretic metric learning
     Itml,
     /// Baseline: LogDet steps, one pair after the other
@@ -152,6 +184,7 @@ impl From<MetricLearnerName> for MetricLearner {
             MetricLearnerName::ConeLogdet => MetricLearner::ConeLogdet,
             MetricLearnerName::ConeLog => MetricLearner::ConeLog,
             MetricLearnerName::ConeFlat => MetricLearner::ConeFlat,
+            MetricLearnerName::ConeVonNeumann => MetricLearner::ConeVonNeumann,
             MetricLearnerName::Itml => MetricLearner::Itml,
             MetricLearnerName::Lego => MetricLearner::Lego,
         }
@@ -160,6 +193,8 @@ impl From<MetricLearnerName> for MetricLearner {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum SolverName {
+    /// One pair after the other, or --batch at once
+    Online,
     /// Steps along the gradient, found by halving
     Descent,
     /// Conjugate gradients
@@ -171,6 +206,7 @@ pub enum SolverName {
 impl From<SolverName> for MetricSolver {
     fn from(name: SolverName) -> Self {
         match name {
+            SolverName::Online => MetricSolver::Online,
             SolverName::Descent => MetricSolver::Descent,
             SolverName::Cg => MetricSolver::Cg,
             SolverName::TrustRegion => MetricSolver::TrustRegion,
@@ -196,22 +232,33 @@ enum InitName {
 
 impl TrainMetric {
     pub fn run(self, output: &Output) -> Result<()> {
-        match self.shared.precision.unwrap_or(Precision::F64) {
+        // A full matrix in single precision soon is not positive definite any more.
+        let cone = MetricLearner::from(self.learner).is_cone();
+        let usual = match self.is_online() && !cone {
+            true => Precision::F32,
+            false => Precision::F64,
+        };
+        match self.shared.precision.unwrap_or(usual) {
             Precision::F32 => self.train::<f32>(output),
             Precision::F64 => self.train::<f64>(output),
         }
+    }
+
+    fn is_online(&self) -> bool {
+        matches!(self.solver, Some(SolverName::Online))
     }
 
     fn options(&self) -> Metric {
         let mut options = Metric::new(self.learner.into())
             .neighbours(self.neighbors)
             .tolerance(self.tolerance)
-            .subspace_weight(self.subspace_weight)
             .retraction(match self.retraction {
                 RetractionName::Uf => Retraction::Uf,
                 RetractionName::Qf => Retraction::Qf,
             })
+            .subspace_weight(self.subspace_weight)
             .slack(self.slack)
+            .batch(self.batch)
             .seed(self.shared.seed)
             .threads(self.shared.threads())
             .valid_fraction(self.shared.valid_fraction)
@@ -241,6 +288,13 @@ impl TrainMetric {
         if let Some(steps) = self.steps {
             options = options.iterations(steps);
         }
+        if let Some(rule) = self.step_rule {
+            options = options.step_rule(match rule {
+                StepRuleName::Falling => StepSchedule::Falling,
+                StepRuleName::Convergent => StepSchedule::Convergent,
+                StepRuleName::Constant => StepSchedule::Constant,
+            });
+        }
         if let Some(size) = self.step_size {
             options = options.step_size(size);
         }
@@ -255,7 +309,9 @@ impl TrainMetric {
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        self.shared.no_checkpoints()?;
+        if !self.is_online() {
+            self.shared.no_checkpoints()?;
+        }
         self.shared.check(
             &self.output,
             &[
@@ -278,6 +334,10 @@ impl TrainMetric {
         let valid = self.shared.valid.as_ref();
         let valid = valid.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
         let valid = valid.transpose()?;
+        if self.is_online() {
+            let given = (constraints.as_deref(), valid.as_ref());
+            return self.online(&options, &rows, given, start, output);
+        }
         let interrupt = Interrupt::watch();
         let mut curve = self.shared.open_curve()?;
         let mut failed = None;
@@ -302,6 +362,45 @@ impl TrainMetric {
         }
         fitted.model.save(&self.output)?;
         self.report(&options, &fitted, start, output)
+    }
+
+    /// Learns from one pair after the other.
+    fn online<R: Real>(
+        &self,
+        options: &Metric,
+        rows: &Labelled<R>,
+        (constraints, valid): (Option<&[Constraint]>, Option<&Labelled<R>>),
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
+        let mut earlier = 0.0;
+        let session = match self.shared.resumed(output)? {
+            Some((path, checkpoint)) => {
+                earlier = checkpoint.seconds();
+                MetricSession::resume(options, rows, constraints, valid, checkpoint)
+                    .map_err(|e| e.in_file(path))?
+            }
+            None => MetricSession::new(options, rows, constraints, valid)
+                .map_err(|e| e.in_file(&self.data))?,
+        };
+        if let Some(chosen) = session.chosen() {
+            output.note(&format!(
+                "{} chosen by {} short runs: mean loss {:.4e} on held-out pairs, {:.4e} at the start",
+                shown(session.step_rule()),
+                chosen.trials.len(),
+                chosen.cost,
+                chosen.start
+            ));
+        }
+        let learner = options.learner();
+        let rule = learner.rule().expect("a session has a rule");
+        let times = (start, earlier);
+        let drive = self.shared.drive(output, &self.output, rule, None, times);
+        let drive = Drive {
+            learner: learner.name(),
+            ..drive
+        };
+        drive.run(session)
     }
 
     fn report(
@@ -351,6 +450,19 @@ impl TrainMetric {
                 Ok(())
             }
             false => output.result(&report, &text),
+        }
+    }
+}
+
+/// A rule of steps in words.
+fn shown(rule: StepRule) -> String {
+    match rule {
+        StepRule::Constant(size) => format!("step size {size:.3e}"),
+        StepRule::Falling {
+            size, half_life, ..
+        } => format!("step size {size}, half of it after {half_life} passes,"),
+        StepRule::Convergent { size, half_life } => {
+            format!("step size {size:.3e}, half of it after {half_life} pairs,")
         }
     }
 }

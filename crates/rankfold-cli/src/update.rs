@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream};
+use rankfold::data::{
+    DistanceStream, LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream,
+};
 use rankfold::form::Side;
 use rankfold::model::{Counters, Precise};
 use rankfold::task::{Online, Sides};
@@ -35,6 +37,10 @@ use crate::{paths, patient};
 /// A model of pairs reads {"left":R,"right":R,"value":…}; the right is an object for a
 /// model that has some.
 ///
+/// A model of distances reads {"left":R,"right":R,"same":true}, or false, or a distance
+/// as "value", "at_most" or "at_least". Polar metrics go on with polar steps, others with
+/// flat ones; those trained in batch go a tenth of the way to where a pair should be.
+///
 /// A model of ratings reads {"user":…,"item":…,"rating":…}; new users and items are
 /// welcome. Models of `polar`, `balanced`, `gradient` and `loreta` take a step for each
 /// rating, others fold it in by least squares for the rows of its user and item.
@@ -62,6 +68,9 @@ use crate::{paths, patient};
       a pair for a model of `train pairs`
   echo '{\"left\":\"rome\",\"right\":\"pisa\",\"value\":264}' | rankfold update map.safetensors -o map.safetensors
       a distance for a map of `train kernel --mds`
+  echo '{\"left\":17,\"right\":4,\"same\":true}' |
+      rankfold update metric.safetensors --rows rows.csv -o metric.safetensors
+      a pair for a model of `train metric`
   rankfold update ratings.safetensors new-ratings.jsonl -o ratings.safetensors
       lines such as {\"user\":\"ann\",\"item\":\"m17\",\"rating\":4}, for a model of `train
       completion`")]
@@ -241,6 +250,31 @@ impl Update {
                 let learned = match stream.read(row, object) {
                     Ok(None) => return Ok(None),
                     Ok(Some((pair, value))) => learner.learn_value(pair, value, sides).map(drop),
+                    Err(error) => Err(error),
+                };
+                learned.map_err(|e| stream.place(e)).map(|()| Some(true))
+            })?;
+            let read = Read {
+                noun: "pairs",
+                lines: stream.line(),
+                skipped: None,
+            };
+            return self.finish(&learner, &before, ended, read, start, output);
+        }
+        if learner.card().task == "metric" {
+            if learner.rule() != learner.card().learner && learner.rule() == "flat" {
+                output.note(&format!(
+                    "a metric of `{}` goes on with flat steps",
+                    learner.card().learner
+                ));
+            }
+            let mut stream = DistanceStream::new(patient::lines(&self.stream, &interrupt)?);
+            let ended = self.follow(&mut learner, &interrupt, output, "pairs", |learner| {
+                let left = Names::new(learner.features(), lookup);
+                let right = Names::new(learner.features(), of_objects);
+                let learned = match stream.read(left, right) {
+                    Ok(None) => return Ok(None),
+                    Ok(Some((pair, said))) => learner.learn_distance(pair, said, sides).map(drop),
                     Err(error) => Err(error),
                 };
                 learned.map_err(|e| stream.place(e)).map(|()| Some(true))

@@ -8,6 +8,7 @@ mod kernel;
 mod learners;
 mod matrices;
 mod metric;
+mod metric_online;
 mod objects;
 mod pairs;
 mod ranking;

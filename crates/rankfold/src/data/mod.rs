@@ -3,6 +3,7 @@
 mod columns;
 mod constraints;
 mod dissimilarities;
+mod distance_stream;
 mod entries;
 mod features;
 mod fields;
@@ -34,6 +35,7 @@ use std::path::Path;
 
 pub use constraints::{Constraint, Relation, read_constraints};
 pub use dissimilarities::{Dissimilarity, read_dissimilarities};
+pub use distance_stream::DistanceStream;
 pub use features::Features;
 pub use jsonl::read_jsonl;
 pub use label_stream::{LabelName, LabelStream};

@@ -103,7 +103,7 @@ fn parse<R: Real>(
 }
 
 /// A number, called so in errors.
-struct Number(f64);
+pub(super) struct Number(pub f64);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {

@@ -21,7 +21,7 @@ use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
 use crate::linalg::Retraction;
-use crate::online::AromaOptions;
+use crate::online::{AromaOptions, StepRule};
 use crate::task::{KernelCard, RankingRule};
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
@@ -152,6 +152,9 @@ pub struct Card {
     /// After how many examples the step is half as long, when it shrinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decay: Option<f64>,
+    /// How its steps fall, when they do so by a rule of regression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_rule: Option<StepRule>,
     /// The squared distances that it aims at, when it learns distances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Distances>,
@@ -204,6 +207,7 @@ impl Card {
             step_size: 0.0,
             step_limit: None,
             decay: None,
+            step_rule: None,
             distances: None,
             aroma: None,
             variance_scale: None,

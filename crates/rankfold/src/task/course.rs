@@ -51,6 +51,13 @@ impl<T> Course<T> {
         }
     }
 
+    /// The same with points of the curve between whole batches only.
+    pub fn in_batches(mut self, batch: u64) -> Self {
+        let whole = |n: u64| n.checked_next_multiple_of(batch).unwrap_or(u64::MAX);
+        (self.total, self.every) = (whole(self.total), whole(self.every));
+        self
+    }
+
     /// The same, judged by something else than mAP.
     pub fn judged_by(self, merit: fn(&Metrics) -> f64) -> Self {
         Course { merit, ..self }
@@ -64,10 +71,15 @@ impl<T> Course<T> {
 
     /// Counts a step.
     pub fn count(&mut self, learned: &Learned) {
-        count(&mut self.counters, 1, learned);
+        self.count_batch(1, learned);
+    }
+
+    /// Counts a step from so many examples, whose mean loss it says.
+    pub fn count_batch(&mut self, examples: u64, learned: &Learned) {
+        count(&mut self.counters, examples, learned);
         if learned.loss.is_finite() {
-            self.window.loss += learned.loss;
-            self.window.steps += 1;
+            self.window.loss += learned.loss * examples as f64;
+            self.window.steps += examples;
         }
     }
 

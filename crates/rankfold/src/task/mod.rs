@@ -34,8 +34,8 @@ pub use kernel::{
     KernelStart, KernelTruth, Map, MapFit, MapUpdate,
 };
 pub use metric::{
-    Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSolver,
-    PairsFrom, squared_distance_levels,
+    Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSession,
+    MetricSolver, PairsFrom, StepSchedule, squared_distance_levels,
 };
 pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};

@@ -12,9 +12,9 @@ use super::session::count;
 use super::stepper::decayed;
 use super::triplet::{Examples, Sides, TripletRows};
 use crate::data::{Features, StreamRow};
-use crate::form::{Newcomer, Side};
+use crate::form::{Form, Newcomer, Side};
 use crate::model::{Card, Counters, Model, Objects, Precise, Preprocess, save_parts};
-use crate::online::{AnyLearner, Learned, Learner, RankOne, Rule, Step};
+use crate::online::{AnyLearner, Learned, Learner, RankOne, Rule, Step, StepRule};
 use crate::random::normal_at;
 use crate::sample::Triplet;
 use crate::sparse::MAX_INDEX;
@@ -106,21 +106,28 @@ impl Model {
             "similarity" => true,
             "ranking" => self.prior.is_some(),
             "pairs" => self.card.target_mean.is_some(),
+            "metric" => true,
             _ => false,
         };
         if !known {
             return Err(Error::input(format!(
-                "a model for {} cannot go on learning: expected one for similarity, ranking or pairs",
+                "a model for {} cannot go on learning: expected one for similarity, ranking, pairs or metric",
                 self.card.task
             )));
         }
-        let rule = Rule::from_name(&self.card.learner).ok_or_else(|| {
+        let form = self.form.into_precision::<R>()?;
+        let rule = match (&self.card.task[..], &form) {
+            // Metrics of all learners are stored in one of two forms.
+            ("metric", Form::PolarPsd(_)) => Some(Rule::PolarPsd),
+            ("metric", _) => Some(Rule::Flat),
+            _ => Rule::from_name(&self.card.learner),
+        };
+        let rule = rule.ok_or_else(|| {
             Error::input(format!(
                 "this version of rankfold has no learner `{}`",
                 self.card.learner
             ))
         })?;
-        let form = self.form.into_precision::<R>()?;
         let (left, right) = form.view().shape();
         if left != right && self.objects.is_none() {
             return Err(Error::input(format!(
@@ -132,7 +139,8 @@ impl Model {
             learner: AnyLearner::new(rule, form, counters.steps)?
                 .with_aroma(self.card.aroma.unwrap_or_default())
                 .regularized(self.card.regularization.unwrap_or(0.0))
-                .retracted(self.card.retraction.unwrap_or_default()),
+                .retracted(self.card.retraction.unwrap_or_default())
+                .subspace_weight(share(self.card.subspace_weight)),
             examples: Examples::new(self.card.distances),
             rows: Known::new(self.features, self.preprocess, left, counters.new_features),
             objects: self.objects.map(|objects| {
@@ -158,6 +166,9 @@ impl<R: Real> Online<R> {
             )));
         }
         self.card.step_size = size;
+        if self.card.task == "metric" {
+            self.card.step_rule = Some(StepRule::Constant(size));
+        }
         Ok(())
     }
 
@@ -622,6 +633,13 @@ impl<R: Real> Online<R> {
             prior: self.labels.map(|labels| labels.prior),
         }
     }
+}
+
+/// λ of a card, which may come from anywhere.
+fn share(lambda: Option<f64>) -> f64 {
+    lambda
+        .filter(|lambda| (0.0..=1.0).contains(lambda))
+        .unwrap_or(0.5)
 }
 
 /// A vocabulary says what the features are: it does not grow.

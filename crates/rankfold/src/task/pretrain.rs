@@ -57,67 +57,105 @@ pub fn choose_step<R: Real, L: Learner<R> + Clone>(
     let learned = budget.min(examples.len().saturating_sub(held_out.max(1)));
     let (train, rest) = examples.split_at(learned);
     let held_out = &rest[..held_out.max(1).min(rest.len())];
-    if train.is_empty() || held_out.is_empty() {
-        return None;
-    }
-    let mut learner = start.clone();
-    let norms = train
-        .iter()
-        .map(|e| learner.gradient_norm(e.example, e.target, e.loss));
-    let gradient = norms.sum::<f64>() / train.len() as f64;
-    if !(gradient > 0.0 && gradient.is_finite()) {
-        return None;
-    }
-    let cost = |learner: &mut L| {
-        let losses = held_out
-            .iter()
-            .map(|e| e.loss.at(learner.score(e.example), e.target).0);
-        losses.sum::<f64>() / held_out.len() as f64
-    };
-    let before = cost(&mut learner);
     let powers = || (-3..=3).map(|k| 2_f64.powi(k));
-    let mut trials = Vec::new();
-    let mut best: Option<(StepRule, f64)> = None;
-    for (size, half_life) in powers().flat_map(|s| powers().map(move |t| (s, t))) {
-        let rule = StepRule::Falling {
-            size,
-            half_life,
-            examples: examples.len() as u64,
-            gradient,
-        };
+    let candidates: Vec<_> = powers()
+        .flat_map(|s| powers().map(move |t| (s, t)))
+        .collect();
+    let trials = Trials {
+        train,
+        held_out,
+        batch,
+        limit,
+    };
+    let rule = |size, half_life, gradient| StepRule::Falling {
+        size,
+        half_life,
+        examples: examples.len() as u64,
+        gradient,
+    };
+    trials.choose(start, &candidates, &rule, &|_| 1.0)
+}
+
+/// Examples of short runs: those that are learned from, and those that judge.
+pub(super) struct Trials<'a, R> {
+    pub train: &'a [Mixed<'a, R>],
+    pub held_out: &'a [Mixed<'a, R>],
+    pub batch: usize,
+    pub limit: f64,
+}
+
+impl<R: Real> Trials<'_, R> {
+    /// The best of some pairs s and t₀; `rule` makes a rule of them and μ̂, `trace` is
+    /// asked for Tr W where a rule wants it.
+    pub fn choose<L: Learner<R> + Clone>(
+        &self,
+        start: &L,
+        candidates: &[(f64, f64)],
+        rule: &dyn Fn(f64, f64, f64) -> StepRule,
+        trace: &dyn Fn(&L) -> f64,
+    ) -> Option<ChosenStep> {
+        let &Trials {
+            train,
+            held_out,
+            batch,
+            limit,
+        } = self;
+        if train.is_empty() || held_out.is_empty() {
+            return None;
+        }
         let mut learner = start.clone();
-        let mut seen = 0;
-        let mut refused = 0;
-        for batch in train.chunks(batch.max(1)) {
-            seen += batch.len() as u64;
-            let step = Step {
-                size: rule.size(seen - 1, || 1.0),
-                limit,
-            };
-            let learned = match batch {
-                [one] => learner.learn(one.example, one.target, one.loss, step),
-                several => learner.learn_mixed(several, step),
-            };
-            refused += usize::from(learned.outcome == Outcome::Refused);
+        let norms = train
+            .iter()
+            .map(|e| learner.gradient_norm(e.example, e.target, e.loss));
+        let gradient = norms.sum::<f64>() / train.len() as f64;
+        if !(gradient > 0.0 && gradient.is_finite()) {
+            return None;
         }
-        // A run whose steps were refused has judged nothing.
-        let cost = match 2 * refused * batch.max(1) > train.len() {
-            true => f64::INFINITY,
-            false => cost(&mut learner),
+        let cost = |learner: &mut L| {
+            let losses = held_out
+                .iter()
+                .map(|e| e.loss.at(learner.score(e.example), e.target).0);
+            losses.sum::<f64>() / held_out.len() as f64
         };
-        trials.push(StepTrial {
-            size,
-            half_life,
-            cost,
-        });
-        if cost.is_finite() && best.is_none_or(|(_, least)| cost < least) {
-            best = Some((rule, cost));
+        let before = cost(&mut learner);
+        let mut trials = Vec::new();
+        let mut best: Option<(StepRule, f64)> = None;
+        for &(size, half_life) in candidates {
+            let rule = rule(size, half_life, gradient);
+            let mut learner = start.clone();
+            let mut seen = 0;
+            let mut refused = 0;
+            for batch in train.chunks(batch.max(1)) {
+                seen += batch.len() as u64;
+                let step = Step {
+                    size: rule.size(seen - 1, || trace(&learner)),
+                    limit,
+                };
+                let learned = match batch {
+                    [one] => learner.learn(one.example, one.target, one.loss, step),
+                    several => learner.learn_mixed(several, step),
+                };
+                refused += usize::from(learned.outcome == Outcome::Refused);
+            }
+            // A run whose steps were refused has judged nothing.
+            let cost = match 2 * refused * batch.max(1) > train.len() {
+                true => f64::INFINITY,
+                false => cost(&mut learner),
+            };
+            trials.push(StepTrial {
+                size,
+                half_life,
+                cost,
+            });
+            if cost.is_finite() && best.is_none_or(|(_, least)| cost < least) {
+                best = Some((rule, cost));
+            }
         }
+        best.map(|(rule, cost)| ChosenStep {
+            rule,
+            cost,
+            start: before,
+            trials,
+        })
     }
-    best.map(|(rule, cost)| ChosenStep {
-        rule,
-        cost,
-        start: before,
-        trials,
-    })
 }

@@ -473,7 +473,7 @@ fn only_known_tasks_go_on_and_precision_must_fit() {
     model.card.task = "completion".into();
     assert_eq!(
         model.into_learner::<f64>().unwrap_err().message,
-        "a model for completion cannot go on learning: expected one for similarity, ranking or pairs"
+        "a model for completion cannot go on learning: expected one for similarity, ranking, pairs or metric"
     );
 }
 

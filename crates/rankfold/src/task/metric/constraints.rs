@@ -7,6 +7,7 @@ use crate::model::Distances as Levels;
 use crate::random::Random;
 use crate::{Error, Result};
 use faer::Mat;
+use std::borrow::Cow;
 
 /// Pairs of rows of which the percentiles of distances are taken at most: all, where
 /// there are no more.
@@ -72,20 +73,46 @@ fn other_pair(random: &mut Random, n: usize) -> Pair {
     }
 }
 
-/// Random pairs of points, in turn of one class and of two: at most the near level
+/// Draws pairs of points, in turn of one class and of two: at most the near level
 /// inside a class, at least the far one between classes. A point that is alone in its
 /// class has no pair of the first kind.
-pub(crate) fn random(classes: &[u32], count: usize, levels: Levels, seed: u64) -> Vec<Bounded> {
-    let mut random = Random::new(seed, PAIRS);
-    // Points by class, so that both the class and the rest are ranges.
-    let n = classes.len();
-    let mut order: Vec<u32> = (0..n as u32).collect();
-    order.sort_by_key(|&i| classes[i as usize]);
-    let mut place = vec![0; n];
-    (0..)
-        .zip(&order)
-        .for_each(|(at, &i)| place[i as usize] = at);
-    let draw = |turn: usize| {
+#[derive(Debug)]
+pub(crate) struct Draws<'a> {
+    classes: Cow<'a, [u32]>,
+    levels: Levels,
+    /// Points by class, so that both the class and the rest are ranges.
+    order: Vec<u32>,
+    /// Where a point stands in that order.
+    place: Vec<usize>,
+}
+
+impl<'a> Draws<'a> {
+    /// Of points of two classes at least.
+    pub fn new(classes: impl Into<Cow<'a, [u32]>>, levels: Levels) -> Self {
+        let classes = classes.into();
+        let mut order: Vec<u32> = (0..classes.len() as u32).collect();
+        order.sort_by_key(|&i| classes[i as usize]);
+        let mut place = vec![0; classes.len()];
+        (0..)
+            .zip(&order)
+            .for_each(|(at, &i)| place[i as usize] = at);
+        Draws {
+            classes,
+            levels,
+            order,
+            place,
+        }
+    }
+
+    /// A pair of one class in even turns.
+    pub fn draw(&self, random: &mut Random, turn: u64) -> Bounded {
+        let Draws {
+            classes,
+            order,
+            place,
+            ..
+        } = self;
+        let n = classes.len();
         let left = random.below(n);
         let class = classes[left];
         let first = order.partition_point(|&i| classes[i as usize] < class);
@@ -101,9 +128,17 @@ pub(crate) fn random(classes: &[u32], count: usize, levels: Levels, seed: u64) -
             left: left as u32,
             right: order[right],
         };
-        same_or_not(pair, classes, levels)
-    };
-    (0..count).map(draw).collect()
+        same_or_not(pair, classes, self.levels)
+    }
+}
+
+/// So many random pairs.
+pub(crate) fn random(classes: &[u32], count: usize, levels: Levels, seed: u64) -> Vec<Bounded> {
+    let mut random = Random::new(seed, PAIRS);
+    let draws = Draws::new(classes, levels);
+    (0..count as u64)
+        .map(|turn| draws.draw(&mut random, turn))
+        .collect()
 }
 
 fn same_or_not(pair: Pair, classes: &[u32], levels: Levels) -> Bounded {

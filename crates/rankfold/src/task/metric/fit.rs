@@ -73,10 +73,10 @@ pub struct MetricFit {
 }
 
 /// Rows as the model sees them, with their classes where these are known.
-#[derive(Clone)]
-struct Part {
-    points: Points,
-    classes: Option<Vec<u32>>,
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub points: Points,
+    pub classes: Option<Vec<u32>>,
 }
 
 /// Where a run starts, and how long it goes on.
@@ -87,11 +87,12 @@ struct Plan {
 }
 
 /// What a run works on.
-struct Run<'a, R: Real> {
-    options: &'a Metric,
-    things: Things<'a, R>,
-    train: Part,
-    validation: Option<Part>,
+#[derive(Debug)]
+pub(super) struct Run<'a, R: Real> {
+    pub options: &'a Metric,
+    pub things: Things<'a, R>,
+    pub train: Part,
+    pub validation: Option<Part>,
 }
 
 /// How the run goes on, and the best W so far.
@@ -118,13 +119,18 @@ impl Metric {
         see: &mut dyn FnMut(&CurvePoint) -> bool,
     ) -> Result<MetricFit> {
         self.check()?;
+        if self.solver == Some(MetricSolver::Online) {
+            return Err(Error::input(
+                "the solver `online` does not learn in batch: it learns in a session",
+            ));
+        }
         let run = Run::new(self, data, constraints, valid)?;
         run.fit(constraints, see)
     }
 }
 
 impl<'a, R: Real> Run<'a, R> {
-    fn new(
+    pub fn new(
         options: &'a Metric,
         data: &'a Labelled<R>,
         constraints: Option<&[Constraint]>,
@@ -211,7 +217,7 @@ impl<'a, R: Real> Run<'a, R> {
     }
 
     /// The rank, and whether it is full.
-    fn rank(&self) -> Result<usize> {
+    pub fn rank(&self) -> Result<usize> {
         let d = self.train.points.features();
         if d == 0 {
             return Err(Error::input("rows without features have no metric"));
@@ -244,7 +250,7 @@ impl<'a, R: Real> Run<'a, R> {
     }
 
     /// Constraints that a file gives, or random ones.
-    fn bounds(
+    pub fn bounds(
         &self,
         part: &Part,
         constraints: Option<&[Constraint]>,
@@ -261,17 +267,8 @@ impl<'a, R: Real> Run<'a, R> {
             return Ok(given(constraints, levels));
         }
         let classes = part.classes.as_deref().unwrap_or_default();
-        let mut different = classes.to_vec();
-        different.sort_unstable();
-        different.dedup();
-        let c = different.len();
-        if c < 2 {
-            return Err(one_class());
-        }
-        let count = self.options.constraints.unwrap_or_else(|| {
-            let more = classes.len().saturating_mul(10).min(100_000);
-            more.max(40 * c * (c - 1))
-        });
+        let usual = usual(classes)?;
+        let count = self.options.constraints.unwrap_or(usual);
         memory::require(count as u128 * 64, &format!("{count} constraints"))?;
         Ok(random(classes, count, levels, self.options.seed))
     }
@@ -370,7 +367,7 @@ impl<'a, R: Real> Run<'a, R> {
     }
 
     /// Starts that are chosen from.
-    fn starts(&self, rank: usize, given: bool) -> Vec<MetricInit> {
+    pub fn starts(&self, rank: usize, given: bool) -> Vec<MetricInit> {
         let plain = match rank == self.train.points.features() {
             true => MetricInit::Identity,
             false => MetricInit::Pca,
@@ -583,7 +580,7 @@ impl<'a, R: Real> Run<'a, R> {
     }
 
     /// How the nearest rows of a part vote for those of another under W = G Gᵀ.
-    fn votes(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> Votes {
+    pub fn votes(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> Votes {
         let threads = self.options.threads;
         let rank = factor.ncols();
         let values = [train, test].map(|part| part.points.embedded(factor, threads));
@@ -730,6 +727,19 @@ impl Learned {
             cost: f64::NAN,
         }
     }
+}
+
+/// How many random pairs are learned from unless another number is asked for.
+pub(super) fn usual(classes: &[u32]) -> Result<usize> {
+    let mut different = classes.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    let c = different.len();
+    if c < 2 {
+        return Err(one_class());
+    }
+    let more = classes.len().saturating_mul(10).min(100_000);
+    Ok(more.max(c.saturating_mul(c - 1).saturating_mul(40)))
 }
 
 fn one_class() -> Error {

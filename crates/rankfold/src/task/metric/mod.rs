@@ -9,6 +9,9 @@ mod engine;
 mod evaluation;
 mod fit;
 mod nearby;
+mod online;
+mod session;
+mod source;
 mod start;
 
 pub use constraints::squared_distance_levels;
@@ -16,10 +19,14 @@ pub(crate) use engine::{Bounded, Engine, Lowered};
 pub use evaluation::{Control, MetricEvaluation};
 pub use fit::MetricFit;
 pub(crate) use fit::stored;
+pub use session::MetricSession;
 
 use crate::data::Labelled;
 use crate::linalg::Retraction;
 use crate::model::{Model, Steps};
+use crate::online::Rule;
+use crate::task::checkpoint::TaskOptions;
+use crate::task::session::Event;
 use crate::{Error, Real, Result};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +46,8 @@ pub enum MetricLearner {
     ConeLog,
     /// Full rank, W = G Gᵀ.
     ConeFlat,
+    /// Full rank, mirror descent by the von Neumann divergence; online only.
+    ConeVonNeumann,
     /// Information-theoretic metric learning; after PCA where the rank is not full.
     Itml,
     /// LogDet steps, one pair after the other; after PCA where the rank is not full.
@@ -47,13 +56,14 @@ pub enum MetricLearner {
 
 impl MetricLearner {
     /// All of them.
-    pub const ALL: [MetricLearner; 8] = [
+    pub const ALL: [MetricLearner; 9] = [
         MetricLearner::Polar,
         MetricLearner::Flat,
         MetricLearner::ConeAffine,
         MetricLearner::ConeLogdet,
         MetricLearner::ConeLog,
         MetricLearner::ConeFlat,
+        MetricLearner::ConeVonNeumann,
         MetricLearner::Itml,
         MetricLearner::Lego,
     ];
@@ -67,6 +77,7 @@ impl MetricLearner {
             MetricLearner::ConeLogdet => "cone-logdet",
             MetricLearner::ConeLog => "cone-log",
             MetricLearner::ConeFlat => "cone-flat",
+            MetricLearner::ConeVonNeumann => "cone-von-neumann",
             MetricLearner::Itml => "itml",
             MetricLearner::Lego => "lego",
         }
@@ -80,7 +91,22 @@ impl MetricLearner {
                 | MetricLearner::ConeLogdet
                 | MetricLearner::ConeLog
                 | MetricLearner::ConeFlat
+                | MetricLearner::ConeVonNeumann
         )
+    }
+
+    /// Its rule for one pair after the other; baselines have a way of their own.
+    pub fn rule(self) -> Option<Rule> {
+        match self {
+            MetricLearner::Polar => Some(Rule::PolarPsd),
+            MetricLearner::Flat => Some(Rule::Flat),
+            MetricLearner::ConeAffine => Some(Rule::ConeAffine),
+            MetricLearner::ConeLogdet => Some(Rule::ConeLogdet),
+            MetricLearner::ConeLog => Some(Rule::ConeLog),
+            MetricLearner::ConeFlat => Some(Rule::ConeFlat),
+            MetricLearner::ConeVonNeumann => Some(Rule::ConeVonNeumann),
+            MetricLearner::Itml | MetricLearner::Lego => None,
+        }
     }
 
     /// Whether it is there for comparison.
@@ -101,6 +127,29 @@ pub enum MetricSolver {
     Cg,
     /// Gauss–Newton steps inside a trust region.
     TrustRegion,
+}
+
+/// How the size of online steps goes with their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepSchedule {
+    /// s/μ̂ · n t₀ / (n t₀ + t): a share of the usual gradient at the start, which falls.
+    Falling,
+    /// s t₀ / (t₀ + t) / max(Tr W, 1), for which descent is proved to converge.
+    Convergent,
+    /// Always the same.
+    Constant,
+}
+
+impl StepSchedule {
+    /// Its name on the command line and in model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            StepSchedule::Falling => "falling",
+            StepSchedule::Convergent => "convergent",
+            StepSchedule::Constant => "constant",
+        }
+    }
 }
 
 /// Where constraints come from when rows have classes.
@@ -173,6 +222,8 @@ pub struct Metric {
     retraction: Retraction,
     slack: f64,
     step_size: Option<f64>,
+    step_rule: Option<StepSchedule>,
+    batch: usize,
     seed: u64,
     threads: usize,
     preprocess: Steps,
@@ -189,6 +240,13 @@ impl Default for Metric {
 
 /// The rank, where features are not fewer, unless another is asked for.
 const RANK: usize = 20;
+
+/// What the columns of a gradient do to each other costs their square.
+const LARGEST_BATCH: usize = 1024;
+
+impl TaskOptions for Metric {
+    const TASK: &'static str = "metric";
+}
 
 impl Metric {
     /// The flat geometry of W = G Gᵀ.
@@ -217,6 +275,8 @@ impl Metric {
             retraction: Retraction::Uf,
             slack: 1.0,
             step_size: None,
+            step_rule: None,
+            batch: 1,
             seed: 0,
             threads: 1,
             preprocess: Steps::default(),
@@ -246,6 +306,11 @@ impl Metric {
         })
     }
 
+    /// Whether it learns one pair after the other, in a [`MetricSession`].
+    pub fn is_online(&self) -> bool {
+        self.solver == Some(MetricSolver::Online)
+    }
+
     /// The rank of W; by default 20, or the number of features where that is less or
     /// the learner needs full rank.
     pub fn rank(mut self, rank: usize) -> Self {
@@ -263,7 +328,7 @@ impl Metric {
     fn uses_neighbours(&self) -> bool {
         match self.pairs_from {
             Some(from) => from == PairsFrom::Neighbors,
-            None => !self.learner.is_baseline(),
+            None => !self.learner.is_baseline() && self.solver != Some(MetricSolver::Online),
         }
     }
 
@@ -288,7 +353,8 @@ impl Metric {
     }
 
     /// Iterations; without it validation chooses how many, and given constraints are
-    /// learned from until the cost no longer falls.
+    /// learned from until the cost no longer falls. Online the pairs that are learned
+    /// from, by default ten times the usual number, or ten passes over those given.
     pub fn iterations(mut self, iterations: usize) -> Self {
         self.iterations = Some(iterations);
         self
@@ -300,7 +366,8 @@ impl Metric {
         self
     }
 
-    /// λ of the polar geometry: 0 keeps the subspace as it is, 1 the distance in it.
+    /// λ of the polar geometry: 0 keeps the subspace as it is, 1 the distance in it. By
+    /// default ½.
     pub fn subspace_weight(mut self, weight: f64) -> Self {
         self.subspace_weight = weight;
         self
@@ -318,9 +385,22 @@ impl Metric {
         self
     }
 
-    /// The step size of online learning and of LEGO; by default the best of several.
+    /// The step size of online learning, s of its rule, and of LEGO; by default the best
+    /// of several.
     pub fn step_size(mut self, size: f64) -> Self {
         self.step_size = Some(size);
+        self
+    }
+
+    /// How the size of online steps falls. Default: [`StepSchedule::Falling`].
+    pub fn step_rule(mut self, rule: StepSchedule) -> Self {
+        self.step_rule = Some(rule);
+        self
+    }
+
+    /// Pairs of one online step. The pairs of a run are rounded up to whole batches.
+    pub fn batch(mut self, pairs: usize) -> Self {
+        self.batch = pairs;
         self
     }
 
@@ -363,6 +443,11 @@ impl Metric {
 
     /// Learns from rows with classes.
     pub fn fit<R: Real>(&self, data: &Labelled<R>) -> Result<Model> {
+        if self.is_online() {
+            let mut session = MetricSession::new(self, data, None, None)?;
+            while !matches!(session.advance(u64::MAX)?, Event::Finished(_)) {}
+            return session.into_model();
+        }
         let fit = self.fit_with(data, None, None, &mut |_| true)?;
         Ok(fit.model)
     }
@@ -379,10 +464,10 @@ impl Metric {
                 self.learner.name()
             ));
         }
-        if !(0.0..=1.0).contains(&self.subspace_weight) {
+        let weight = self.subspace_weight;
+        if !(0.0..=1.0).contains(&weight) {
             return refuse(format!(
-                "the subspace weight must be from 0 to 1, found {}",
-                self.subspace_weight
+                "the subspace weight must be from 0 to 1, found {weight}"
             ));
         }
         if self.learner.is_baseline() && self.solver.is_some() {
@@ -397,6 +482,7 @@ impl Metric {
                 self.learner.name()
             ));
         }
+        self.check_online()?;
         if !(self.slack > 0.0 && self.slack.is_finite()) {
             return refuse(format!("the slack must be above 0, found {}", self.slack));
         }
@@ -420,6 +506,41 @@ impl Metric {
         }
         if !(self.tolerance >= 0.0) {
             return refuse("the tolerance must be at least 0".into());
+        }
+        Ok(())
+    }
+
+    /// What belongs to online learning alone, and what it does not have.
+    fn check_online(&self) -> Result<()> {
+        let refuse = |message: String| Err(Error::input(message));
+        if self.batch == 0 {
+            return refuse("a batch needs at least 1 pair".into());
+        }
+        if self.batch > LARGEST_BATCH {
+            return refuse(format!(
+                "a batch has at most {LARGEST_BATCH} pairs, found {}",
+                self.batch
+            ));
+        }
+        if !self.is_online() {
+            let only = [
+                ("a batch", self.batch > 1),
+                ("a rule of steps", self.step_rule.is_some()),
+            ];
+            if let Some((what, _)) = only.iter().find(|(_, given)| *given) {
+                return refuse(format!("{what} is for the solver `online`"));
+            }
+            if self.learner == MetricLearner::ConeVonNeumann {
+                return refuse(
+                    "`cone-von-neumann` learns one pair after the other: choose the solver `online`"
+                        .into(),
+                );
+            }
+        } else if self.pairs_from == Some(PairsFrom::Neighbors) {
+            return refuse(
+                "the solver `online` learns from random pairs: pairs of neighbours are for solvers in batch"
+                    .into(),
+            );
         }
         Ok(())
     }
