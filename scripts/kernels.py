@@ -277,8 +277,8 @@ range can give; then G must leave it. Polar learning that starts from what the r
 the better of both. It falls short of the control at 2,000 and 5,000 pairs, by one sample.
 
 The long steps of descent were chosen over conjugate gradients after a look at these five samples
-(flat learning: .833 at 1,000 pairs and .947 at 2,000 by `--solver cg`). On ten other samples, which
-had no part in it, flat learning reaches .910 and .975 by long steps and .855 and .949 by conjugate
+(flat learning: .833 at 1,000 pairs and .947 at 2,000 by `--solver cg`). On ten other samples, of
+which only the figures of conjugate gradients had been seen before, flat learning reaches .910 and .975 by long steps and .855 and .949 by conjugate
 gradients, and polar learning .988 and 1.000 (control .968 and .995).
 
 ## USPS
