@@ -437,7 +437,7 @@ impl TrainMetric {
             "{learner} of rank {rank}: {} iterations, {}, {} of {} constraints violated, {seconds:.1} s",
             fitted.iterations, fitted.stopped, fitted.violated, fitted.constraints
         );
-        if fitted.iterations == 0 {
+        if fitted.iterations == 0 && fitted.stopped == "steps" {
             text += "\nthe start does best on held-out rows";
         }
         for (name, value) in &fitted.metrics {

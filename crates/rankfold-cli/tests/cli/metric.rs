@@ -169,6 +169,30 @@ fn given_constraints_are_kept_where_they_can_be() {
     assert_eq!(said.code, 0, "{}", said.stderr);
 }
 
+/// Few rows, a constant column, classes far apart: whatever is learned stays in range.
+#[test]
+fn tiny_tables_are_learned_by_all_learners() {
+    let place = Place::new();
+    let rows = "label,a,b\nx,1,5\ny,2,5\nx,0,5\ny,3,5\nx,.5,5\ny,2.5,5\nx,.1,5\ny,2.2,5\n";
+    place.write("train.csv", rows);
+    for learner in [
+        "flat",
+        "polar",
+        "cone-affine",
+        "cone-logdet",
+        "cone-log",
+        "itml",
+        "lego",
+    ] {
+        for more in [&[][..], &["--steps", "30"]] {
+            let said = train(&place, &[&["--learner", learner][..], more].concat());
+            assert_eq!(said.code, 0, "{learner}: {}", said.stderr);
+            let said = place.run(&["eval", "m", "train.csv", "-k", "3", "--json"]);
+            assert_eq!(said.json()["metrics"]["knn_error"], 0.0, "{learner}");
+        }
+    }
+}
+
 #[test]
 fn equal_seeds_give_equal_bytes_for_any_threads() {
     let place = place();

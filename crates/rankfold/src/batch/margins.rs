@@ -36,6 +36,15 @@ impl Margins {
         (self.star.near + self.star.far) as usize
     }
 
+    /// The same for distances of another scale.
+    pub fn of_scale(self, scale: f64) -> Self {
+        Margins {
+            margin: self.margin * scale / self.scale,
+            scale,
+            ..self
+        }
+    }
+
     /// Threads for so many distances: few are done before threads have started.
     fn threads_for(&self, distances: usize) -> usize {
         match distances < 20_000 {

@@ -58,7 +58,12 @@ pub(super) fn definite(w: &Mat<f64>) -> Option<Mat<f64>> {
     Some(symmetric::part(&(scaled * v.transpose())))
 }
 
-/// B^½ exp(B^−½ ξ B^−½) B^½; `None` where that is not definite to working precision.
+/// The longest step of B, in logarithms: one that multiplies a direction by more than
+/// e¹² is none that a local model can mean, whatever the cost says there.
+const LONGEST: f64 = 12.0;
+
+/// B^½ exp(B^−½ ξ B^−½) B^½; `None` where that is not definite to working precision, or
+/// much too far.
 pub(super) fn affine_step(b: &Mat<f64>, along: &Mat<f64>) -> Option<Mat<f64>> {
     let (values, v) = symmetric::eigen(b).filter(|(values, _)| values[0] > 0.0)?;
     let k = values.len();
@@ -68,6 +73,9 @@ pub(super) fn affine_step(b: &Mat<f64>, along: &Mat<f64>) -> Option<Mat<f64>> {
     };
     let (half, inverse) = (power(0.5), power(-0.5));
     let exponent = symmetric::part(&(&inverse * along * &inverse));
+    if !(exponent.norm_max() <= LONGEST) {
+        return None;
+    }
     let next = symmetric::part(&(&half * symmetric::exp(&exponent)? * &half));
     (next.is_all_finite() && next.llt(Side::Lower).is_ok()).then_some(next)
 }
@@ -207,6 +215,15 @@ mod tests {
         let off = (&again * again.transpose() - &g * g.transpose()).norm_l2();
         assert!(off < 1e-11 * g.squared_norm_l2(), "{off}");
         assert!(polar.point(&Mat::zeros(8, 3)).is_none());
+    }
+
+    #[test]
+    fn a_step_out_of_all_proportion_is_not_taken() {
+        let b = Mat::<f64>::identity(2, 2);
+        let along = |size: f64| faer::Scale(size) * Mat::<f64>::identity(2, 2);
+        assert!(affine_step(&b, &along(11.0)).is_some());
+        assert!(affine_step(&b, &along(100.0)).is_none());
+        assert!(affine_step(&b, &along(f64::NAN)).is_none());
     }
 
     #[test]

@@ -337,9 +337,14 @@ impl<'a, R: Real> Run<'a, R> {
         let star = star(classes, self.options.neighbours, FAR)?;
         let mut engine = self.engine();
         let mut out = Learned::at(first, levels);
-        let (mut done, mut on) = (0, true);
+        let (mut done, mut on, mut scale) = (0, true, None);
         while on && done < steps {
-            let (pairs, margins) = nearby(&part.points, classes, &out.factor, star, threads);
+            let (pairs, mut margins) = nearby(&part.points, classes, &out.factor, star, threads);
+            // Each round has a scale of its own, and nothing holds W to the one before:
+            // it is brought back to the first, which leaves all neighbours as they are.
+            let first = *scale.get_or_insert(margins.scale);
+            out.factor *= faer::Scale((first / margins.scale).sqrt());
+            margins = margins.of_scale(first);
             let distances = Distances::new(&part.points, pairs, threads)?;
             engine.iterations = ROUND.min(steps - done);
             let lowered = engine.lower(
