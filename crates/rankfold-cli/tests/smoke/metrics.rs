@@ -12,7 +12,7 @@ fn isolet_metric_has_the_error_of_a_large_margin() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     // The first column says the fold, and is no feature.
     for part in ["train", "test"] {
-        let text = place.read(&format!("iso.{part}.csv"));
+        let text = place.read(&format!("iso.{part}.csv.gz"));
         let rows = text.lines().filter_map(|line| line.split_once(','));
         let rows: Vec<&str> = rows.map(|(_, row)| row).collect();
         place.write(&format!("{part}.csv"), rows.join("\n") + "\n");
