@@ -232,6 +232,16 @@ fn validation_keeps_the_best_and_is_told_in_the_curve() {
     });
     assert_eq!(errors.fold(f64::INFINITY, f64::min), kept);
     assert_eq!(error_of(&place).0, kept);
+    // Baselines have no W on the way: the last one is judged and kept.
+    for learner in ["itml", "lego"] {
+        let said = train(
+            &place,
+            &["--learner", learner, "--valid", "test.csv", "--json"],
+        );
+        let (model, control) = error_of(&place);
+        assert_eq!(said.json()["metrics"]["knn_error"], model, "{learner}");
+        assert!(model < control, "{learner}: {model} {control}");
+    }
     let said = train(&place, &["--valid-fraction", "0.3", "--json"]);
     assert!(said.json()["metrics"]["knn_error"].is_number());
 }

@@ -45,6 +45,9 @@ pub fn read_constraints(
     constraints(Lines::open(path)?, find)
 }
 
+/// What a distance may be: the squares of larger ones could not be added up.
+pub(super) const DISTANCES: std::ops::Range<f64> = 0.0..1e150;
+
 const EXPECTED: &str = "`left right same`, `left right different`, `left right <= v`, \
     `left right >= v` or `left right v`";
 
@@ -131,7 +134,7 @@ fn distance(field: &[u8]) -> Result<f64> {
             NoNumber::TooLarge => format!("the distance {} is too large", shown(field)),
         })
     })?;
-    match (0.0..1e150).contains(&read) {
+    match DISTANCES.contains(&read) {
         true => Ok(read),
         false => Err(Error::input(format!(
             "expected a distance from 0 to 1e150, found {}",

@@ -1,9 +1,9 @@
 //! How far a run has come: counters, the learning curve, the best model by
 //! validation, patience, and the end.
 
-use super::checkpoint::Window;
+use super::checkpoint::{State, Window};
 use super::session::{CurvePoint, Stopped, count};
-use crate::model::{Counters, Metrics};
+use crate::model::{Card, Counters, Metrics};
 use crate::online::Learned;
 
 /// The best of a run so far, by validation.
@@ -61,6 +61,20 @@ impl<T> Course<T> {
     /// The same, judged by something else than mAP.
     pub fn judged_by(self, merit: fn(&Metrics) -> f64) -> Self {
         Course { merit, ..self }
+    }
+
+    /// Goes to where a checkpoint was; `best` is what it kept of the best point.
+    pub fn restore<O>(&mut self, card: Card, state: &State<O>, best: Option<T>) {
+        self.counters = card.counters;
+        self.history = card.history;
+        self.window = state.window;
+        self.measured = state.measured;
+        self.without_gain = state.without_gain;
+        self.best = state.best.as_ref().zip(best).map(|(kept, model)| Kept {
+            model,
+            counters: kept.counters,
+            map: kept.map,
+        });
     }
 
     /// The step of the next point of the curve.

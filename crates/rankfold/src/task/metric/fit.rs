@@ -1,22 +1,21 @@
 //! A run of [`Metric`] on rows.
 
 use super::constraints::{given, random, squared_distance_levels};
-use super::engine::{Bounded, Engine, Lowered, Told};
+use super::engine::{Bounded, Engine, Told};
 use super::nearby::{nearby, star};
 use super::start::start;
 use super::{Metric, MetricInit, MetricLearner, MetricSolver, RANK};
-use crate::batch::{Armijo, Bounds, Distances, Ended, Itml, Points, Wish, principal};
+use crate::batch::{Armijo, Bounds, Distances, Ended, Points, Wish};
 use crate::data::{Constraint, Labelled};
 use crate::eval::{Neighbours, Votes, votes};
-use crate::form::{Form, Full, Psd, Tall};
-use crate::linalg::symmetric;
+use crate::form::{Form, Psd, Tall};
 use crate::model::{Card, Counters, Distances as Levels, Metrics, Model, Precise, Score};
-use crate::online::{Learner, Lego, RankOne, Shape, Step};
+use crate::online::Shape;
 use crate::random::splitmix64;
 use crate::task::inputs::{Things, renamed};
 use crate::task::session::CurvePoint;
 use crate::task::similarity::classes;
-use crate::{Error, Real, Result, SparseVec, memory};
+use crate::{Error, Real, Result, memory};
 use faer::Mat;
 use std::borrow::Cow;
 
@@ -105,6 +104,45 @@ struct Course<'a> {
     best: Option<(f64, Mat<f64>, usize)>,
     history: Vec<CurvePoint>,
     stopped: Option<&'static str>,
+}
+
+impl Course<'_> {
+    /// Looks at W after an iteration; false ends the run.
+    fn told<R: Real>(&mut self, run: &Run<'_, R>, cost: f64, factor: &Mat<f64>) -> bool {
+        self.done += 1;
+        if !self.done.is_multiple_of(self.every) {
+            return true;
+        }
+        let point = match run.options.learner.is_baseline() {
+            true => point(self.done, cost),
+            false => self.judge(run, cost, factor),
+        };
+        if !(self.see)(&point) {
+            self.stopped = Some("interrupted");
+        } else if self.without_gain >= self.patience.unwrap_or(u32::MAX) {
+            self.stopped = Some("patience");
+        }
+        self.stopped.is_none()
+    }
+
+    /// A point of the curve; with rows that judge, its error, and W kept where that is
+    /// the least.
+    fn judge<R: Real>(&mut self, run: &Run<'_, R>, cost: f64, factor: &Mat<f64>) -> CurvePoint {
+        let mut point = point(self.done, cost);
+        let Some(validation) = &run.validation else {
+            return point;
+        };
+        let error = run.knn_error(validation, factor);
+        point.metrics.insert("knn_error".into(), error);
+        self.history.push(point.clone());
+        if self.best.as_ref().is_none_or(|best| error < best.0) {
+            self.best = Some((error, factor.clone(), self.done));
+            self.without_gain = 0;
+        } else {
+            self.without_gain += 1;
+        }
+        point
+    }
 }
 
 impl Metric {
@@ -216,7 +254,7 @@ impl<'a, R: Real> Run<'a, R> {
         })
     }
 
-    /// The rank, and whether it is full.
+    /// The rank of W.
     pub fn rank(&self) -> Result<usize> {
         let d = self.train.points.features();
         if d == 0 {
@@ -306,19 +344,15 @@ impl<'a, R: Real> Run<'a, R> {
         let wish = Bounds {
             list: bounds.iter().map(|&(_, bound, y)| (bound, y)).collect(),
         };
-        let judge = move |factor: &Mat<f64>| {
-            let found = distances.of(&distances.project(factor));
-            (wish.violated(&found), found.len(), wish.cost(&found))
-        };
-        let (violated, constraints, cost) = judge(&lowered.factor);
+        let found = distances.of(&distances.project(&lowered.factor));
         Ok(Learned {
             factor: lowered.factor,
             iterations: lowered.iterations,
             ended: lowered.ended,
             levels,
-            violated,
-            constraints,
-            cost,
+            violated: wish.violated(&found),
+            constraints: found.len(),
+            cost: wish.cost(&found),
         })
     }
 
@@ -522,14 +556,16 @@ impl<'a, R: Real> Run<'a, R> {
             &self.train,
             constraints,
             (rank, plan),
-            &mut |done, cost, g| done == 0 || self.told(&mut course, cost, g),
+            &mut |done, cost, g| done == 0 || course.told(self, cost, g),
         )?;
         let stopped = course.stopped.unwrap_or(match learned.ended {
             Ended::Converged => "converged",
             _ => "steps",
         });
         if options.learner.is_baseline() {
+            // They have no W to show on the way, so they are judged at their end.
             course.done = learned.iterations;
+            course.judge(self, learned.cost, &learned.factor);
         }
         let (factor, metrics) = match course.best.take() {
             Some((_, factor, at)) => {
@@ -557,35 +593,8 @@ impl<'a, R: Real> Run<'a, R> {
         })
     }
 
-    /// Looks at W after an iteration; false ends the run.
-    fn told(&self, course: &mut Course<'_>, cost: f64, factor: &Mat<f64>) -> bool {
-        course.done += 1;
-        if !course.done.is_multiple_of(course.every) {
-            return true;
-        }
-        let mut point = point(course.done, cost);
-        if let Some(validation) = &self.validation {
-            let found = self.votes(&self.train, validation, factor);
-            let error = found.wrong as f64 / validation.points.len() as f64;
-            point.metrics.insert("knn_error".into(), error);
-            course.history.push(point.clone());
-            if course.best.as_ref().is_none_or(|best| error < best.0) {
-                course.best = Some((error, factor.clone(), course.done));
-                course.without_gain = 0;
-            } else {
-                course.without_gain += 1;
-            }
-        }
-        if !(course.see)(&point) {
-            course.stopped = Some("interrupted");
-        } else if course.without_gain >= course.patience.unwrap_or(u32::MAX) {
-            course.stopped = Some("patience");
-        }
-        course.stopped.is_none()
-    }
-
     /// How the nearest rows of a part vote for those of another under W = G Gᵀ.
-    pub fn votes(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> Votes {
+    fn votes(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> Votes {
         let threads = self.options.threads;
         let rank = factor.ncols();
         let values = [train, test].map(|part| part.points.embedded(factor, threads));
@@ -600,74 +609,17 @@ impl<'a, R: Real> Run<'a, R> {
         votes(VOTES, Some(train), test, threads)
     }
 
+    /// The share of rows that their nearest training rows are wrong about.
+    pub fn knn_error(&self, judged: &Part, factor: &Mat<f64>) -> f64 {
+        self.votes(&self.train, judged, factor).wrong as f64 / judged.points.len() as f64
+    }
+
     /// The k-NN error and the share of strangers among the nearest: smoother than the
     /// error alone.
     fn disorder(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> f64 {
         let found = self.votes(train, test, factor);
         let strangers = found.strangers as f64 / VOTES.min(train.points.len()) as f64;
         (found.wrong as f64 + strangers) / test.points.len() as f64
-    }
-
-    /// Principal directions, and the points in them, where the rank is not full.
-    fn reduced(&self, part: &Part, first: &Mat<f64>) -> Result<(Option<Mat<f64>>, Mat<f64>)> {
-        let points = &part.points;
-        let (k, d) = (first.ncols(), points.features());
-        let threads = self.options.threads;
-        memory::require(points.len() as u128 * k as u128 * 16, "projected rows")?;
-        match k == d {
-            true => {
-                let all = Mat::identity(d, d);
-                Ok((None, points.product(&all, threads)))
-            }
-            false => {
-                let (directions, _) = principal(points, k, threads)?;
-                let reduced = points.product(&directions, threads);
-                Ok((Some(directions), reduced))
-            }
-        }
-    }
-
-    /// ITML at full rank, or after PCA.
-    fn itml(
-        &self,
-        part: &Part,
-        first: &Mat<f64>,
-        bounds: &[Bounded],
-        told: Told<'_>,
-    ) -> Result<Lowered> {
-        let (directions, x) = self.reduced(part, first)?;
-        let itml = Itml {
-            slack: self.options.slack,
-            rounds: self.options.iterations.unwrap_or(Itml::default().rounds),
-            ..Itml::default()
-        };
-        let (w, rounds) = itml.learn(&x, bounds, &mut |round| told(round, f64::NAN, first))?;
-        let ended = match rounds < itml.rounds {
-            true => Ended::Converged,
-            false => Ended::Iterations,
-        };
-        lowered(directions, &w, rounds, ended)
-    }
-
-    /// One pass of LEGO over the constraints, at full rank or after PCA, with the best
-    /// of several step sizes by the cost at its end.
-    fn lego(&self, part: &Part, first: &Mat<f64>, bounds: &[Bounded]) -> Result<Lowered> {
-        let (directions, x) = self.reduced(part, first)?;
-        let sizes: Vec<f64> = match self.options.step_size {
-            Some(size) => vec![size],
-            None => (-10..=3).map(|power| 10_f64.powi(power)).collect(),
-        };
-        let passes = self.options.iterations.unwrap_or(1);
-        let mut best: Option<(f64, Mat<f64>)> = None;
-        for size in sizes {
-            let w = lego(&x, bounds, size, passes)?;
-            let cost = cost_of(&x, bounds, &w);
-            if cost.is_finite() && best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, w));
-            }
-        }
-        let (_, w) = best.ok_or_else(|| Error::failure("LEGO left the range of numbers"))?;
-        lowered(directions, &w, passes, Ended::Iterations)
     }
 
     /// The model of W = G Gᵀ.
@@ -771,62 +723,6 @@ fn counters(iterations: usize) -> Counters {
         updates: iterations as u64,
         ..Counters::default()
     }
-}
-
-/// LEGO from the identity, for bounds that are violated.
-fn lego(x: &Mat<f64>, bounds: &[Bounded], eta: f64, passes: usize) -> Result<Mat<f64>> {
-    let d = x.ncols();
-    let mut learner = Lego::new(Full::diagonal(d, d, 1.0)?);
-    let step = Step {
-        size: eta,
-        limit: f64::INFINITY,
-    };
-    for (pair, bound, y) in (0..passes).flat_map(|_| bounds) {
-        let (i, j) = (pair.left as usize, pair.right as usize);
-        let delta: Vec<f64> = (0..d).map(|t| x[(i, t)] - x[(j, t)]).collect();
-        let delta = SparseVec::from_dense(&delta);
-        let example = RankOne {
-            left: delta.as_row(),
-            right: delta.as_row(),
-        };
-        if bound.loss().at(learner.score(example), *y).1 != 0.0 {
-            learner.learn(example, *y, bound.loss(), step);
-        }
-    }
-    let w = learner.form().to_dense();
-    Ok(symmetric::part(&Mat::from_fn(d, d, |i, j| w[i][j])))
-}
-
-fn cost_of(x: &Mat<f64>, bounds: &[Bounded], w: &Mat<f64>) -> f64 {
-    let image = x * w;
-    let product =
-        |i: usize, j: usize| -> f64 { (0..x.ncols()).map(|t| image[(i, t)] * x[(j, t)]).sum() };
-    let losses = bounds.iter().map(|(pair, bound, y)| {
-        let (i, j) = (pair.left as usize, pair.right as usize);
-        let distance = product(i, i) + product(j, j) - product(i, j) - product(j, i);
-        bound.loss().at(distance, *y).0
-    });
-    losses.sum()
-}
-
-/// P L with W = P L Lᵀ Pᵀ.
-fn lowered(
-    directions: Option<Mat<f64>>,
-    w: &Mat<f64>,
-    iterations: usize,
-    ended: Ended,
-) -> Result<Lowered> {
-    let root = symmetric::map(&symmetric::part(w), |v| v.max(0.0).sqrt());
-    let root = root.ok_or_else(|| Error::failure("the baseline left the range of numbers"))?;
-    Ok(Lowered {
-        factor: match directions {
-            Some(directions) => directions * root,
-            None => root,
-        },
-        iterations,
-        cost: f64::NAN,
-        ended,
-    })
 }
 
 /// Singular values below this share of the largest are raised to it, so that a

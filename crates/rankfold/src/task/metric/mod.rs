@@ -4,6 +4,7 @@
 //! Distances are the roots of these everywhere a user meets them, in files of
 //! constraints and in what is predicted; learning works on their squares.
 
+mod baselines;
 mod constraints;
 mod engine;
 mod evaluation;

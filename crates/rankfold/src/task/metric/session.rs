@@ -19,7 +19,7 @@ use crate::model::{
 };
 use crate::online::{AnyLearner, Learned, Learner, Mixed, RankOne, Rule, Step, StepRule};
 use crate::task::checkpoint::{self, BestState, Checkpoint, State};
-use crate::task::course::{Course, Kept};
+use crate::task::course::Course;
 use crate::task::inputs::Fingerprint;
 use crate::task::pretrain::{ChosenStep, Trials};
 use crate::task::session::{CurvePoint, Event};
@@ -178,19 +178,8 @@ impl<'a, R: Real> MetricSession<'a, R> {
         let form = model.form.into_precision()?;
         let mut session = Self::at_start(run, source, form, (levels, init, fingerprint))?;
         session.stepper.rule = rule;
-        let course = &mut session.course;
-        course.counters = model.card.counters;
-        course.history = model.card.history;
-        course.window = state.window;
-        course.measured = state.measured;
-        course.without_gain = state.without_gain;
-        if let (Some(kept), Some(form)) = (state.best, best) {
-            course.best = Some(Kept {
-                model: form.into_precision()?,
-                counters: kept.counters,
-                map: kept.map,
-            });
-        }
+        let best = best.map(Precise::into_precision).transpose()?;
+        session.course.restore(model.card, &state, best);
         session.settle();
         Ok(session)
     }
@@ -410,8 +399,7 @@ impl<'a, R: Real> MetricSession<'a, R> {
         let metrics = match &self.run.validation {
             Some(validation) => {
                 let factor = factor(self.stepper.learner.form())?;
-                let found = self.run.votes(&self.run.train, validation, &factor);
-                let error = found.wrong as f64 / validation.points.len() as f64;
+                let error = self.run.knn_error(validation, &factor);
                 Some([("knn_error".to_owned(), error)].into())
             }
             None => None,

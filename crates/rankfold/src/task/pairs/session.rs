@@ -14,7 +14,7 @@ use crate::model::{Card, Counters, Metrics, Model, Objects, Precise, forms, save
 use crate::online::{AnyLearner, Learned, Learner, Rule, Step};
 use crate::random::{normal_at, splitmix64};
 use crate::task::checkpoint::{self, BestState, Checkpoint, State};
-use crate::task::course::{Course, Kept};
+use crate::task::course::Course;
 use crate::task::inputs::{TrainingData, about};
 use crate::task::session::{CurvePoint, Event};
 use crate::task::stepper::decayed;
@@ -123,19 +123,8 @@ impl<'a, R: Real> PairsSession<'a, R> {
         let form = model.form.into_precision()?;
         let mut session = Self::at_start(options, inputs, form, seen)?;
         session.stepper.step.size = model.card.step_size;
-        let course = &mut session.course;
-        course.counters = model.card.counters;
-        course.history = model.card.history;
-        course.window = state.window;
-        course.measured = state.measured;
-        course.without_gain = state.without_gain;
-        if let (Some(kept), Some(form)) = (state.best, best) {
-            course.best = Some(Kept {
-                model: form.into_precision()?,
-                counters: kept.counters,
-                map: kept.map,
-            });
-        }
+        let best = best.map(Precise::into_precision).transpose()?;
+        session.course.restore(model.card, &state, best);
         session.settle();
         Ok(session)
     }

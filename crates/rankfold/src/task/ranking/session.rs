@@ -19,7 +19,7 @@ use crate::online::{AnyLearner, Learned, Shape, Step};
 use crate::random::{Random, splitmix64};
 use crate::task::average::{self, Average, AverageState};
 use crate::task::checkpoint::{self, BestState, Checkpoint, State};
-use crate::task::course::{Course, Kept};
+use crate::task::course::Course;
 use crate::task::session::{CurvePoint, Event};
 use crate::task::similarity::{Init, metrics};
 use crate::task::stepper::decayed;
@@ -140,20 +140,11 @@ impl<'a, R: Real> RankingSession<'a, R> {
         let form = model.form.into_precision()?;
         let mut session = Self::at_start(options, inputs, form, prior, seen)?;
         session.stepper.step.size = model.card.step_size;
-        let course = &mut session.course;
-        course.counters = model.card.counters;
-        course.history = model.card.history;
-        course.window = state.window;
-        course.measured = state.measured;
-        course.without_gain = state.without_gain;
-        if let (Some(kept), Some(form)) = (state.best, best) {
-            let bias = best_bias.ok_or_else(no_biases)?;
-            course.best = Some(Kept {
-                model: (form.into_precision()?, bias),
-                counters: kept.counters,
-                map: kept.map,
-            });
-        }
+        let best = match best {
+            Some(form) => Some((form.into_precision()?, best_bias.ok_or_else(no_biases)?)),
+            None => None,
+        };
+        session.course.restore(model.card, &state, best);
         if let (Some(kept), Some(form)) = (state.average, average) {
             session.average_bias = average_bias.ok_or_else(no_biases)?;
             session.average = Some(Average {
