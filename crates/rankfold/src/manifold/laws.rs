@@ -1,6 +1,7 @@
 //! What any geometry of fixed rank must keep to.
 
-use super::{Blocks, FixedRank, Semidefinite, combine, dot, scaled};
+use super::{Blocks, FixedRank, Grassmann, Semidefinite, combine, dot, scaled};
+use crate::linalg::qf;
 use crate::random::normal_at;
 use faer::Mat;
 
@@ -195,4 +196,86 @@ pub fn semidefinite(manifold: &impl Semidefinite, (n, k): (usize, usize)) -> Res
         holds(second_order, "steps leave their direction", &[far, near])?;
     }
     Ok(())
+}
+
+/// What paths between subspaces of this dimension, in a space of so many
+/// dimensions, must keep to:
+///
+/// - Exp and Log undo each other, and the length of Log is the distance.
+/// - −Log is the gradient of half the squared distance.
+/// - A vector that is carried along keeps its length and its angle with the path,
+///   and is tangent where it arrives.
+/// - At the mean of several points, the paths to them add up to nothing.
+///
+/// Says the first law that is broken, and the numbers.
+pub fn subspaces((m, r): (usize, usize)) -> Result<(), String> {
+    let lost = || format!("no subspace of dimension {r} in {m} was made");
+    let point = |seed| qf(&matrix(m, r, seed)).ok_or_else(lost);
+    let (u, t) = (point(1)?, point(2)?);
+    let tangent = |seed| Grassmann::project(&u, &matrix(m, r, seed));
+    let rounding = 1e-14 * ((m * r) as f64).sqrt();
+
+    let log = Grassmann::log(&u, &t).ok_or_else(lost)?;
+    let back = Grassmann::exp(&u, &log).ok_or_else(lost)?;
+    let off = Grassmann::distance(&back, &t);
+    holds(off < 10.0 * rounding, "Exp does not undo Log", &[off])?;
+    let lengths = [dot(&log, &log).sqrt(), Grassmann::distance(&u, &t)];
+    let equal = (lengths[0] - lengths[1]).abs() < 10.0 * rounding;
+    holds(equal, "Log is not as long as the distance", &lengths)?;
+    let length = |x: &Mat<f64>| dot(x, x).sqrt();
+    let short = |x: Mat<f64>| faer::Scale(0.5 / length(&x).max(1.0)) * x;
+    let xi = short(tangent(3));
+    let there = Grassmann::exp(&u, &xi).ok_or_else(lost)?;
+    let off = length(&(Grassmann::log(&u, &there).ok_or_else(lost)? - &xi));
+    holds(off < 10.0 * rounding, "Log does not undo Exp", &[off])?;
+
+    let h = 1e-5;
+    let half = |s: f64| {
+        let moved = Grassmann::exp(&there, &(faer::Scale(s) * &Grassmann::project(&there, &xi)));
+        moved.map_or(f64::NAN, |moved| {
+            0.5 * Grassmann::distance(&moved, &u).powi(2)
+        })
+    };
+    let back = Grassmann::log(&there, &u).ok_or_else(lost)?;
+    let slope = -dot(&back, &Grassmann::project(&there, &xi));
+    let measured = (half(h) - half(-h)) / (2.0 * h);
+    let near = (slope - measured).abs() < 1e-8;
+    holds(near, "−Log is not the gradient", &[slope, measured])?;
+
+    let eta = short(tangent(4));
+    let carry = |x: &Mat<f64>| Grassmann::carry(&u, &xi, x).ok_or_else(lost);
+    let (eta_there, xi_there) = (carry(&eta)?, carry(&xi)?);
+    let products = [
+        (dot(&eta, &eta), dot(&eta_there, &eta_there)),
+        (dot(&eta, &xi), dot(&eta_there, &xi_there)),
+    ];
+    for (before, after) in products {
+        let kept = (before - after).abs() < 10.0 * rounding;
+        holds(kept, "to carry a vector changes it", &[before, after])?;
+    }
+    let inside = length(&(there.transpose() * &eta_there));
+    let tangent_there = inside < 10.0 * rounding;
+    holds(
+        tangent_there,
+        "a vector that was carried is not tangent",
+        &[inside],
+    )?;
+    let off = length(&(&xi_there + &back));
+    holds(off < 100.0 * rounding, "a path turns on its way", &[off])?;
+
+    let mut points = vec![u.clone()];
+    for seed in 5..9 {
+        points.push(Grassmann::exp(&u, &short(tangent(seed))).ok_or_else(lost)?);
+    }
+    let mean = Grassmann::mean(&points).ok_or_else(lost)?;
+    let mut pull = Mat::<f64>::zeros(m, r);
+    for point in &points {
+        pull += Grassmann::log(&mean, point).ok_or_else(lost)?;
+    }
+    let size = length(&pull);
+    holds(
+        size < 1e-11 + rounding,
+        "the mean is not in the middle",
+        &[size],
+    )
 }

@@ -13,6 +13,7 @@ mod cone;
 mod embedded;
 mod factors;
 mod flat;
+mod geodesic;
 mod grassmann;
 pub(crate) mod laws;
 mod polar;

@@ -6,7 +6,7 @@ use rankfold::batch::{
     Subspace,
 };
 use rankfold::linalg::Retraction;
-use rankfold::manifold::{Balanced, Factors, FixedRank, Polar, balance};
+use rankfold::manifold::{Balanced, Factors, FixedRank, Grassmann, Polar, balance};
 
 use super::golden::Golden;
 
@@ -109,5 +109,34 @@ fn golden_completion_cost() {
         golden.same(name, &[local.cost()], &[cost]);
         golden.same(name, &flat(&local.gradient()[0]), &want("rgrad"));
         golden.same(name, &flat(local.weights()), &want("W"));
+    }
+}
+
+#[test]
+fn golden_grassmann() {
+    let golden = Golden::read("grassmann");
+    let input = |name: &str| mat(&golden.matrix(&format!("/inputs/{name}")));
+    let want = |name: &str| golden.matrix(&format!("/outputs/{name}")).concat();
+    let projector = |u: &Mat<f64>| flat(&(u * u.transpose()));
+    let u = input("U");
+    let exp = Grassmann::exp(&u, &input("xi")).unwrap();
+    golden.same("Exp", &flat(&exp), &want("exp"));
+    golden.same("Exp", &projector(&exp), &want("exp_projector"));
+    let t = input("T");
+    let log = Grassmann::log(&u, &t).unwrap();
+    golden.same("Log", &flat(&log), &want("log"));
+    let distance = golden.number("/outputs/dist");
+    golden.same("distance", &[Grassmann::distance(&u, &t)], &[distance]);
+    let count = golden.at("/inputs/points").as_array().unwrap().len();
+    let point = |i: usize| mat(&golden.matrix(&format!("/inputs/points/{i}")));
+    let points: Vec<_> = (0..count).map(point).collect();
+    let mean = Grassmann::mean(&points).unwrap();
+    golden.same("mean", &projector(&mean), &want("mean_projector"));
+}
+
+#[test]
+fn paths_between_subspaces_keep_their_laws() {
+    for shape in [(1, 1), (2, 1), (5, 5), (7, 2), (40, 9), (300, 20), (12, 8)] {
+        rankfold::check::subspaces(shape).unwrap();
     }
 }
