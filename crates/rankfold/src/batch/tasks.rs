@@ -122,6 +122,16 @@ impl Tasks {
         (MatRef::from_row_major_slice(x, count, m), &self.y[rows])
     }
 
+    /// The same tasks with features AᵀX for a square A.
+    pub fn mapped(&self, a: &Mat<f64>) -> Tasks {
+        let (x, _) = self.rows(0..self.len());
+        let (x, m) = (x * a, self.features);
+        Tasks {
+            x: (0..x.nrows() * m).map(|i| x[(i / m, i % m)]).collect(),
+            ..self.clone()
+        }
+    }
+
     /// The weights of one task on all features, with this ridge: by the smaller of
     /// XᵀX and XXᵀ. The smallest ones where they are not unique.
     pub fn ridge(&self, task: usize, lambda: f64) -> Mat<f64> {
@@ -204,6 +214,13 @@ pub struct Common {
     mu: f64,
     /// (XᵀX + μI)⁻¹ over all rows.
     inverse: Mat<f64>,
+}
+
+impl Common {
+    /// μ.
+    pub fn ridge(&self) -> f64 {
+        self.mu
+    }
 }
 
 /// (A + λI)⁻¹ b for A symmetric and never negative; the smallest solution where A

@@ -56,7 +56,7 @@ pub use square::SquareMatrix;
 pub use stream::{Names, StreamRow, TripletStream};
 pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
-pub use tasks::{TaskColumns, TaskLine, TaskLines, TaskRows};
+pub use tasks::{FeatureMap, TaskColumns, TaskLine, TaskLines, TaskRows};
 pub use value_stream::ValueStream;
 pub use values::{ValuedPair, read_values};
 pub use vectors::{VectorFormat, write_vectors};

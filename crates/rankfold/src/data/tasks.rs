@@ -178,8 +178,8 @@ impl TaskLines {
         &self.features
     }
 
-    /// The next example, or `None` after the last.
-    pub fn next_line(&mut self) -> Result<Option<TaskLine<'_>>> {
+    /// Reads the next example; false after the last.
+    pub fn advance(&mut self) -> Result<bool> {
         let found = match &mut self.source {
             Source::Table {
                 records,
@@ -189,7 +189,7 @@ impl TaskLines {
             } => {
                 let delimiter = records.delimiter();
                 match records.next_raw()? {
-                    None => return Ok(None),
+                    None => return Ok(false),
                     Some(record) => fields.split(record, delimiter),
                 }
                 self.line = records.line();
@@ -230,7 +230,7 @@ impl TaskLines {
             Source::Jsonl(lines) => {
                 let line = loop {
                     match lines.next_line()? {
-                        None => return Ok(None),
+                        None => return Ok(false),
                         Some(line) if line.trim_ascii().is_empty() => {}
                         Some(line) => break line,
                     }
@@ -249,11 +249,16 @@ impl TaskLines {
         });
         match found {
             Err(message) => Err(self.error(message)),
-            Ok(()) => Ok(Some(TaskLine {
-                task: &self.task,
-                row: self.row.as_row(),
-                target: self.target,
-            })),
+            Ok(()) => Ok(true),
+        }
+    }
+
+    /// The example that was read last.
+    pub fn line(&self) -> TaskLine<'_> {
+        TaskLine {
+            task: &self.task,
+            row: self.row.as_row(),
+            target: self.target,
         }
     }
 
@@ -271,11 +276,6 @@ impl TaskLines {
             }
             None => Ok(()),
         }
-    }
-
-    /// The line of the last example, from 1.
-    pub fn line(&self) -> u64 {
-        self.line
     }
 
     /// An error at that line.
@@ -329,6 +329,36 @@ fn parse(line: &[u8], targets: bool, features: &mut Ids) -> std::result::Result<
     ))
 }
 
+/// Puts rows of one file into the features of a model.
+#[derive(Debug, Default)]
+pub struct FeatureMap {
+    /// The feature of the model for each of the file, where it has one.
+    map: Vec<Option<u32>>,
+    row: SparseVec<f64>,
+    entries: Vec<(u32, f64)>,
+    /// Entries of features that the model does not know.
+    pub unknown: usize,
+}
+
+impl FeatureMap {
+    /// A row in the features of the model.
+    pub fn align(&mut self, row: SparseRow<'_, f64>, from: &Ids, to: &Ids) -> SparseRow<'_, f64> {
+        let new = self.map.len()..from.len();
+        self.map.extend(new.map(|i| to.find(from.get(i as u32))));
+        self.entries.clear();
+        for (j, value) in row.iter() {
+            match self.map[j as usize] {
+                Some(known) => self.entries.push((known, value)),
+                None => self.unknown += 1,
+            }
+        }
+        self.entries.sort_by_key(|entry| entry.0);
+        self.row.clear();
+        self.entries.iter().for_each(|&(j, v)| self.row.push(j, v));
+        self.row.as_row()
+    }
+}
+
 /// All examples of a file.
 #[derive(Debug, Clone)]
 pub struct TaskRows {
@@ -358,7 +388,8 @@ impl TaskRows {
             targets: Vec::new(),
             features: Ids::new(),
         };
-        while let Some(line) = lines.next_line()? {
+        while lines.advance()? {
+            let line = lines.line();
             out.task.push(out.names.intern(line.task));
             out.rows.push(line.row);
             out.targets.push(line.target);
