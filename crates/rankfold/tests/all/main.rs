@@ -11,6 +11,7 @@ mod golden_metrics;
 mod kernel;
 mod loreta;
 mod models;
+mod multitask;
 mod objects;
 mod oracle;
 mod projection;
