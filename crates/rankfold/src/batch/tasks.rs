@@ -15,6 +15,9 @@ use std::ops::Range;
 /// Rows of several tasks that are worked on together.
 const BLOCK: usize = 1024;
 
+/// Numbers in the rows of all tasks from which on threads pay.
+const LEAST_FOR_THREADS: usize = 1 << 20;
+
 /// Regression tasks on the same features.
 ///
 /// A task with more rows than features is kept as the triangle of its QR
@@ -335,9 +338,17 @@ impl SharedSubspace<'_> {
         seen
     }
 
+    /// As many as it takes: to start threads costs more than a small pass.
+    fn useful_threads(&self) -> usize {
+        match self.tasks.x.len() < LEAST_FOR_THREADS {
+            true => 1,
+            false => self.threads,
+        }
+    }
+
     fn see_all(&self, at: &[Mat<f64>]) -> Vec<SeenBlock> {
         let blocks = &self.tasks.blocks;
-        map_blocks(blocks.len(), 1, self.threads, |i| {
+        map_blocks(blocks.len(), 1, self.useful_threads(), |i| {
             self.see(blocks[i.start].clone(), at)
         })
     }
@@ -362,7 +373,7 @@ impl SharedSubspace<'_> {
         e: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Blocks {
         let r = u.ncols();
-        let parts = map_blocks(blocks.len(), 1, self.threads, |i| {
+        let parts = map_blocks(blocks.len(), 1, self.useful_threads(), |i| {
             let (i, e) = (i.start, e(i.start));
             let range = self.tasks.blocks[i].clone();
             let (x, _) = self.tasks.rows(range.clone());
