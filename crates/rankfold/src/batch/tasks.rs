@@ -645,7 +645,7 @@ mod tests {
                 .transpose()
                 .to_owned();
             let cost = 0.5 * ((&x * &u * &w - &y).squared_norm_l2() + lambda * w.squared_norm_l2());
-            assert!((problem.cost(&[u.clone()]) - cost).abs() < 1e-12 * cost);
+            assert!((problem.cost(std::slice::from_ref(&u)) - cost).abs() < 1e-12 * cost);
         }
         let plain = (x.transpose() * &x + faer::Scale(0.7) * Mat::<f64>::identity(m, m))
             .llt(Side::Lower)
