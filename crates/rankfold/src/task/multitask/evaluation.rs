@@ -66,6 +66,11 @@ impl Judge {
         all.iter().sum::<f64>() / all.len() as f64
     }
 
+    /// The nmse of each task, where it has one.
+    pub fn of_tasks(&self) -> Vec<Option<f64>> {
+        self.0.iter().map(Tally::nmse).collect()
+    }
+
     fn metrics(&self) -> Metrics {
         let rows: usize = self.0.iter().map(|t| t.rows).sum();
         let mean = |part: fn(&Tally) -> f64| self.0.iter().map(part).sum::<f64>() / rows as f64;

@@ -297,6 +297,21 @@ pub struct TaskTrial {
     pub iterations: usize,
     /// Which of the ridges it is.
     place: usize,
+    /// The same for each task that has one.
+    of_tasks: Vec<Option<f64>>,
+}
+
+impl TaskTrial {
+    /// Whether this setting is better than another one beyond chance: by twice the
+    /// standard error of the differences over tasks.
+    fn clearly_beats(&self, other: &TaskTrial) -> bool {
+        let pairs = self.of_tasks.iter().zip(&other.of_tasks);
+        let gains: Vec<f64> = pairs.filter_map(|(a, b)| Some((*b)? - (*a)?)).collect();
+        let n = gains.len() as f64;
+        let mean = gains.iter().sum::<f64>() / n;
+        let squares: f64 = gains.iter().map(|g| (g - mean) * (g - mean)).sum();
+        n > 1.0 && mean > 2.0 * (squares / (n - 1.0) / n).sqrt()
+    }
 }
 
 /// A model that was learned.
@@ -363,8 +378,8 @@ impl<'a> Work<'a> {
         (kept, held)
     }
 
-    /// Tries all settings; the one with the least error wins, of equal ones the
-    /// simpler.
+    /// Tries all settings. The ridge with the least error wins, of equal ones the
+    /// larger; scaling within tasks only where that is clearly better.
     fn choose(&mut self, valid: Option<&TaskRows>) -> Result<Option<TaskTrial>> {
         let others = valid.map(|valid| renamed(self.data, valid));
         let (kept, held) = match &others {
@@ -405,6 +420,7 @@ impl<'a> Work<'a> {
                     nmse: judge.nmse(),
                     iterations: learned.iterations,
                     place,
+                    of_tasks: judge.of_tasks(),
                 };
                 place += 1;
                 let go_on = watch.borrow_mut()(MultitaskEvent::Tried(&trial));
@@ -415,11 +431,22 @@ impl<'a> Work<'a> {
                 return Ok(None);
             }
         }
-        let finite = self.trials.iter().filter(|trial| trial.nmse.is_finite());
-        let best = finite.fold(None, |best: Option<&TaskTrial>, trial| match best {
-            Some(best) if best.nmse <= trial.nmse => Some(best),
-            _ => Some(trial),
-        });
+        let best_of = |standardize: Standardize| {
+            let own = self.trials.iter().filter(|t| t.standardize == standardize);
+            let finite = own.filter(|trial| trial.nmse.is_finite());
+            finite.fold(None, |best: Option<&TaskTrial>, trial| match best {
+                Some(best) if best.nmse <= trial.nmse => Some(best),
+                _ => Some(trial),
+            })
+        };
+        let best = settings
+            .iter()
+            .fold(None, |best: Option<&TaskTrial>, &how| {
+                match (best, best_of(how)) {
+                    (Some(best), Some(other)) if !other.clearly_beats(best) => Some(best),
+                    (best, other) => other.or(best),
+                }
+            });
         match best {
             Some(best) => Ok(Some(best.clone())),
             None => Err(Error::input(
