@@ -45,6 +45,7 @@ pub mod data;
 mod error;
 pub mod eval;
 pub mod form;
+pub mod gossip;
 mod ids;
 mod kernel;
 pub mod linalg;

@@ -2,6 +2,8 @@
 
 use super::pass::by_width;
 use crate::kernel::{prefetch, vectorised};
+use crate::linalg::symmetric;
+use faer::Mat;
 
 /// A and b of A x = b, upper triangle of A by rows, `width` apart.
 #[derive(Debug, Clone)]
@@ -72,6 +74,42 @@ impl Normal {
     /// b ← A⁻¹ b with the factor R.
     pub fn solve(&mut self, size: usize) {
         solve(&mut self.b, &self.a, self.width, size);
+    }
+
+    /// Factors and solves in place. Where A is singular to working precision, or
+    /// known to be, it is factored with a little more on its diagonal and b gets
+    /// the smallest solution.
+    pub fn solve_least(&mut self, size: usize, singular: bool) {
+        let (width, k) = (self.width, size);
+        let a = Mat::from_fn(k, k, |i, j| self.a[i.min(j) * width + i.max(j)]);
+        let largest = (0..k).map(|i| a[(i, i)]).fold(0.0, f64::max);
+        let pivots_hold = |normal: &Normal| {
+            let pivot = |i: usize| normal.a[i * width + i];
+            (0..k).all(|i| pivot(i) * pivot(i) > 1e-14 * largest)
+        };
+        if !singular && self.factor(k) && pivots_hold(self) {
+            self.solve(k);
+            return;
+        }
+        let b = Mat::from_fn(k, 1, |i, _| self.b[i]);
+        let inverse = symmetric::map(&a, |value| match value > 1e-13 * largest {
+            true => 1.0 / value,
+            false => 0.0,
+        });
+        let solution = inverse.map(|inverse| inverse * b);
+        for i in 0..k {
+            for j in i..k {
+                self.a[i * width + j] = a[(i, j)];
+            }
+            self.a[i * width + i] += 1e-12 * largest.max(f64::MIN_POSITIVE);
+            self.b[i] = solution.as_ref().map_or(0.0, |x| x[(i, 0)]);
+        }
+        if !self.factor(k) {
+            for i in 0..k {
+                self.a[i * width..(i + 1) * width].fill(0.0);
+                self.a[i * width + i] = 1.0;
+            }
+        }
     }
 }
 
@@ -198,7 +236,6 @@ mod tests {
     use super::super::rowwise::Rowwise;
     use super::*;
     use crate::manifold::tests::matrix;
-    use faer::Mat;
 
     #[test]
     fn small_least_squares_are_solved() {

@@ -68,7 +68,7 @@ impl Subspace<'_> {
                 for i in 0..k {
                     normal.a[i * width + i] += self.lambda;
                 }
-                self.solve(&mut normal, line.0.len(), k);
+                normal.solve_least(k, self.lambda == 0.0 && line.0.len() < k);
                 piece[..k].copy_from_slice(&normal.b[..k]);
                 piece[width..].copy_from_slice(&normal.a);
             }
@@ -84,42 +84,6 @@ impl Subspace<'_> {
             factors.extend_from_slice(&piece[width..]);
         }
         (weights, factors)
-    }
-
-    /// Solves in place; where A is singular to working precision, A is factored
-    /// with a little more on its diagonal and b gets the smallest solution.
-    fn solve(&self, normal: &mut Normal, entries: usize, k: usize) {
-        let width = normal.width;
-        let a = Mat::from_fn(k, k, |i, j| normal.a[i.min(j) * width + i.max(j)]);
-        let largest = (0..k).map(|i| a[(i, i)]).fold(0.0, f64::max);
-        let pivots_hold = |normal: &Normal| {
-            let pivot = |i: usize| normal.a[i * width + i];
-            (0..k).all(|i| pivot(i) * pivot(i) > 1e-14 * largest)
-        };
-        let singular = self.lambda == 0.0 && entries < k;
-        if !singular && normal.factor(k) && pivots_hold(normal) {
-            normal.solve(k);
-            return;
-        }
-        let b = Mat::from_fn(k, 1, |i, _| normal.b[i]);
-        let inverse = symmetric::map(&a, |value| match value > 1e-13 * largest {
-            true => 1.0 / value,
-            false => 0.0,
-        });
-        let solution = inverse.map(|inverse| inverse * b);
-        for i in 0..k {
-            for j in i..k {
-                normal.a[i * width + j] = a[(i, j)];
-            }
-            normal.a[i * width + i] += 1e-12 * largest.max(f64::MIN_POSITIVE);
-            normal.b[i] = solution.as_ref().map_or(0.0, |x| x[(i, 0)]);
-        }
-        if !normal.factor(k) {
-            for i in 0..k {
-                normal.a[i * width..(i + 1) * width].fill(0.0);
-                normal.a[i * width + i] = 1.0;
-            }
-        }
     }
 
     /// The weights of all columns for a subspace.
