@@ -3,7 +3,8 @@
 //!
 //! A [`Problem`] is a cost of W that sees factors only. A [`Regression`] puts it
 //! on a geometry of fixed rank, with a penalty and biases; [`Subspace`] and
-//! [`OptSpace`] leave a part of W to least squares. A [`PsdRegression`] is about
+//! [`OptSpace`] leave a part of W to least squares, and [`SharedSubspace`] the
+//! weights of many regressions. A [`PsdRegression`] is about
 //! distances under a symmetric positive semi-definite W. All are an
 //! [`Objective`], which a [`Solver`] lowers. [`Als`] and
 //! [`singular_value_projection`] go their own ways.
@@ -30,6 +31,7 @@ mod semidefinite;
 mod solve;
 mod spectral;
 mod svp;
+mod tasks;
 mod trust_region;
 mod variable_projection;
 
@@ -52,5 +54,6 @@ pub use semidefinite::{LocalPsd, PsdRegression};
 pub use solve::{Ended, Limits, Local, Objective, Progress, Solved, Solver, Watch};
 pub use spectral::{grow, trimmed_start};
 pub use svp::{WatchFactors, singular_value_projection};
+pub use tasks::{LocalTasks, SharedSubspace, Tasks};
 pub use trust_region::trust_region;
 pub use variable_projection::{LocalSubspace, Ridge, Subspace};
