@@ -27,6 +27,8 @@ pub struct Tasks {
     y: Vec<f64>,
     /// ½ of the squares that no weights explain, in all tasks.
     rest: f64,
+    /// Rows as they were given.
+    observations: usize,
     /// Tasks that are worked on together.
     blocks: Vec<Range<usize>>,
 }
@@ -43,6 +45,7 @@ impl Tasks {
             x: Vec::new(),
             y: Vec::new(),
             rest: 0.0,
+            observations: 0,
             blocks: Vec::new(),
         };
         if features == 0 {
@@ -59,6 +62,7 @@ impl Tasks {
             if x.iter().chain(y).any(|v| !v.is_finite()) {
                 return Err(Error::input("a feature or a target is not finite"));
             }
+            out.observations += y.len();
             let rows = y.len().min(features);
             let size = (out.x.len() + rows * features) as u128 * 8;
             memory::require(size, "the rows of all tasks")?;
@@ -114,8 +118,23 @@ impl Tasks {
         self.features
     }
 
+    /// How many rows they have together.
+    pub fn observations(&self) -> usize {
+        self.observations
+    }
+
+    /// Where the rows of each task start, and the end of the last.
+    pub(crate) fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// ½ of the squares that no weights explain.
+    pub(crate) fn rest(&self) -> f64 {
+        self.rest
+    }
+
     /// The rows of some tasks.
-    fn rows(&self, tasks: Range<usize>) -> (MatRef<'_, f64>, &[f64]) {
+    pub(crate) fn rows(&self, tasks: Range<usize>) -> (MatRef<'_, f64>, &[f64]) {
         let rows = self.starts[tasks.start]..self.starts[tasks.end];
         let (m, count) = (self.features, rows.len());
         let x = &self.x[rows.start * m..rows.end * m];

@@ -9,7 +9,7 @@
 //! column is at hand: O(|Ω|r² + nr³). It is [`crate::batch::Subspace`] on one thread, in
 //! half of the memory: agents run beside each other.
 
-use super::work::{Local, Work};
+use super::work::{Local, Passed, Work};
 use crate::batch::View;
 use crate::batch::normal::Normal;
 use crate::batch::pass::{by_width, dot_row};
@@ -66,87 +66,71 @@ impl Columns {
         self.len() == 0
     }
 
-    /// How many entries are known.
-    pub fn entries(&self) -> usize {
-        self.index.len()
-    }
-
-    /// The root mean square of what U leaves of entries at other places of the same
-    /// columns, for the weights at U.
-    pub fn rmse(&self, at: &Local, other: &Columns) -> f64 {
-        let k = at.u.ncols();
-        let mut sum = 0.0;
-        for j in 0..other.len() {
-            let (index, value) = other.line(j);
-            let w = &at.weights.row(j)[..k];
-            for (&i, y) in index.iter().zip(value) {
-                let found: f64 = at.rows.row(i as usize).iter().zip(w).map(|(u, w)| u * w).sum();
-                sum += (found - y).powi(2);
-            }
-        }
-        (sum / other.entries().max(1) as f64).sqrt()
-    }
-
     fn line(&self, j: usize) -> (&[u32], &[f64]) {
         let range = self.starts[j]..self.starts[j + 1];
         (&self.index[range.clone()], &self.value[range])
     }
 
-    /// The weights of column `j` in `normal.b`, with the factor of its equations;
-    /// `beside` is λ times a matrix that unknown entries see.
-    fn fit(&self, j: usize, u: &Rowwise, k: usize, normal: &mut Normal, beside: &[f64]) {
-        let (line, width) = (self.line(j), u.width);
-        normal.gather(line, &u.data, k, 0.0, None);
-        for i in 0..k {
-            let row = &mut normal.a[i * width..][..width];
-            for (a, b) in row.iter_mut().zip(&beside[i * width..][..width]) {
-                *a = (1.0 - self.lambda) * *a + b;
-            }
+    /// What is added to the normal equations of all columns: λ UᵀU, and the prior; by
+    /// rows.
+    fn beside(&self, u: &Mat<f64>, prior: Option<&Mat<f64>>, width: usize) -> Vec<f64> {
+        let mut sum = faer::Scale(self.lambda) * crate::manifold::gram(u);
+        if let Some(prior) = prior {
+            sum += prior;
         }
-        normal.solve_least(k, self.lambda == 0.0 && line.0.len() < k);
-    }
-
-    /// λ UᵀU, by rows.
-    fn beside(&self, u: &Mat<f64>, width: usize) -> Vec<f64> {
-        let gram = crate::manifold::gram(u);
         let mut out = vec![0.0; width * width];
         for (i, j) in (0..u.ncols()).flat_map(|i| (0..u.ncols()).map(move |j| (i, j))) {
-            out[i * width + j] = self.lambda * gram[(i, j)];
+            out[i * width + j] = sum[(i, j)];
         }
         out
     }
 
-    /// Cost, slope without λUWᵀW, weights and factors.
-    fn pass(&self, u: &Mat<f64>, rows: &Rowwise) -> (f64, Rowwise, Rowwise, Vec<f64>) {
+    /// The slope is without λUWᵀW, which lies in the subspace.
+    fn pass(&self, u: &Mat<f64>, rows: &Rowwise, prior: Option<&Mat<f64>>) -> Passed {
         let (k, width) = (u.ncols(), rows.width);
-        let beside = self.beside(u, width);
+        let beside = self.beside(u, prior, width);
+        let known = 1.0 - self.lambda;
+        let ridge = self.lambda != 0.0 || prior.is_some();
         let mut slope = Rowwise::zero(self.rows, k);
         let mut weights = Rowwise::zero(self.len(), k);
         let mut factors = Vec::with_capacity(self.len() * k * (k + 1) / 2);
         let mut normal = Normal::new(width);
-        // Squares of residuals, of what is predicted there, and of all of it.
+        // Squares of residuals, of what is predicted there, and of all that is
+        // predicted, with the prior.
         let (mut sums, mut all) = ([0.0; 2], 0.0);
         for (j, w) in weights.data.chunks_exact_mut(width).enumerate() {
             let line = self.line(j);
             if line.0.is_empty() {
-                factors.extend((0..k).flat_map(|i| (i..k).map(move |j| f64::from(i == j))));
+                factors.extend(std::iter::repeat_n(0.0, k * (k + 1) / 2));
                 continue;
             }
-            self.fit(j, rows, k, &mut normal, &beside);
+            normal.gather(line, &rows.data, k, 0.0, None);
+            for (a, b) in normal.a[..k * width].iter_mut().zip(&beside) {
+                *a = known * *a + b;
+            }
+            let singular = !ridge && line.0.len() < k;
+            normal.solve_least(k, singular);
             w[..k].copy_from_slice(&normal.b[..k]);
             for i in 0..k {
                 factors.extend_from_slice(&normal.a[i * width..][i..k]);
             }
-            let known = 1.0 - self.lambda;
-            by_width!(width, spread(&mut sums, &mut slope.data, line, &rows.data, w, known));
-            if self.lambda != 0.0 {
+            by_width!(
+                width,
+                spread(&mut sums, &mut slope.data, line, &rows.data, w, known)
+            );
+            if ridge {
                 let pairs = (0..k).flat_map(|a| (0..k).map(move |b| (a, b)));
                 let term = |(a, b): (usize, usize)| w[a] * w[b] * beside[a * width + b];
                 all += pairs.map(term).sum::<f64>();
             }
         }
-        let cost = 0.5 * (sums[0] + all - self.lambda * sums[1]);
-        (cost, slope, weights, factors)
+        Passed {
+            cost: 0.5 * (sums[0] + all - self.lambda * sums[1]),
+            residuals: 0.5 * sums[0],
+            slope,
+            weights,
+            factors,
+        }
     }
 }
 
@@ -204,13 +188,13 @@ vectorised! {
 }
 
 vectorised! {
-    /// Adds w wᵀ, its lower part by rows, to the blocks of the rows of a column.
+    /// Adds w wᵀ, its upper part by rows, to the blocks of the rows of a column.
     fn square<>(blocks: &mut [f64], index: &[u32], weights: &[f64]) {
         let k = weights.len();
         for &i in index {
             let block = &mut blocks[i as usize * k * k..][..k * k];
             for a in 0..k {
-                for b in 0..=a {
+                for b in a..k {
                     block[a * k + b] += weights[a] * weights[b];
                 }
             }
@@ -223,11 +207,14 @@ impl Work for Columns {
         self.rows
     }
 
-    fn local(&self, u: &Mat<f64>) -> Local {
+    fn observations(&self) -> usize {
+        self.index.len()
+    }
+
+    fn local(&self, u: &Mat<f64>, prior: Option<&Mat<f64>>) -> Local {
         let rows = Rowwise::from_mat(u);
-        let (cost, slope, weights, factors) = self.pass(u, &rows);
-        let slope = slope.to_mat(u.ncols());
-        Local::new(u, cost, &slope, (rows, weights), factors)
+        let passed = self.pass(u, &rows, prior);
+        Local::new(u, rows, passed)
     }
 
     /// With the weights following U: their change solves the same normal equations
@@ -237,22 +224,22 @@ impl Work for Columns {
         let eta = Rowwise::from_mat(along);
         let mut out = Rowwise::zero(self.rows, k);
         let mut normal = Normal::new(width);
-        let triangle = k * (k + 1) / 2;
         let known = 1.0 - self.lambda;
         for j in 0..self.len() {
             let (index, w) = (self.line(j).0, at.weights.row(j));
-            normal.b.fill(0.0);
-            by_width!(width, draw(&mut normal.b, index, &at.rows.data, &eta.data, w));
-            let mut from = &at.factors[j * triangle..][..triangle];
-            for i in 0..k {
-                let (row, rest) = from.split_at(k - i);
-                normal.a[i * width..][i..k].copy_from_slice(row);
-                normal.b[i] *= known;
-                from = rest;
+            if !at.unpack(j, &mut normal) {
+                continue;
             }
+            normal.b.fill(0.0);
+            let rows = &at.rows.data;
+            by_width!(width, draw(&mut normal.b, index, rows, &eta.data, w));
+            normal.b.iter_mut().for_each(|b| *b *= known);
             normal.solve(k);
             let change = &normal.b[..];
-            by_width!(width, turn(&mut out.data, index, &at.rows.data, &eta.data, w, change));
+            by_width!(
+                width,
+                turn(&mut out.data, index, rows, &eta.data, w, change)
+            );
         }
         faer::Scale(known) * out.to_mat(k) + faer::Scale(self.lambda) * (along * &at.gram)
     }
@@ -267,11 +254,24 @@ impl Work for Columns {
         (blocks, faer::Scale(self.lambda) * &at.gram)
     }
 
+    fn misfit(&self, at: &Local, other: &Columns) -> (f64, usize) {
+        let mut sum = 0.0;
+        for j in 0..other.len() {
+            let (index, value) = other.line(j);
+            for (&i, y) in index.iter().zip(value) {
+                let found = dot_row(at.rows.row(i as usize), at.weights.row(j));
+                sum += (found - y).powi(2);
+            }
+        }
+        (sum, other.observations())
+    }
+
     fn plain(&self, u: &Mat<f64>) -> (f64, Mat<f64>) {
         let k = u.ncols();
-        let (cost, slope, weights, _) = self.pass(u, &Rowwise::from_mat(u));
-        let gram = crate::manifold::gram(&weights.to_mat(k));
-        (cost, slope.to_mat(k) + faer::Scale(self.lambda) * (u * gram))
+        let passed = self.pass(u, &Rowwise::from_mat(u), None);
+        let gram = crate::manifold::gram(&passed.weights.to_mat(k));
+        let slope = passed.slope.to_mat(k) + faer::Scale(self.lambda) * (u * gram);
+        (passed.cost, slope)
     }
 }
 
@@ -316,11 +316,18 @@ pub(super) mod tests {
                 };
                 let own = Columns::new(observed.part(Part::All), 0..17, 0.2, lambda).unwrap();
                 let u = qf(&matrix(13, k, 1)).unwrap();
-                let (local, want) = (own.local(&u), problem.local(std::slice::from_ref(&u)));
+                let (local, want) = (own.local(&u, None), problem.local(std::slice::from_ref(&u)));
                 let scale = 1.0 + want.cost();
-                assert!((local.cost - want.cost()).abs() < 1e-11 * scale, "{k} {lambda}");
+                assert!(
+                    (local.cost - want.cost()).abs() < 1e-11 * scale,
+                    "{k} {lambda}"
+                );
                 let gap = &local.gradient - &want.gradient()[0];
-                assert!(gap.norm_max() < 1e-10 * scale, "{k} {lambda}: {}", gap.norm_max());
+                assert!(
+                    gap.norm_max() < 1e-10 * scale,
+                    "{k} {lambda}: {}",
+                    gap.norm_max()
+                );
                 assert!((local.weights() - want.weights()).norm_max() < 1e-9 * scale);
                 let eta = Grassmann::project(&u, &matrix(13, k, 2));
                 let bent = Grassmann::project(&u, &own.bend(&local, &eta));
@@ -351,14 +358,14 @@ pub(super) mod tests {
     #[test]
     fn blocks_are_sums_of_squares_of_weights() {
         let own = Columns::new(observed(9, 12).part(Part::All), 0..12, 0.0, 0.1).unwrap();
-        let local = own.local(&qf(&matrix(9, 3, 1)).unwrap());
+        let local = own.local(&qf(&matrix(9, 3, 1)).unwrap(), None);
         let (blocks, all) = own.blocks(&local);
         let w = local.weights();
         let mut want = vec![0.0; 9 * 9];
         for j in 0..12 {
             for &i in own.line(j).0 {
                 for a in 0..3 {
-                    for b in 0..=a {
+                    for b in a..3 {
                         want[i as usize * 9 + a * 3 + b] += 0.9 * w[(j, a)] * w[(j, b)];
                     }
                 }

@@ -132,16 +132,22 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(*first))
     }
 
-    /// An orthonormal matrix.
-    pub fn subspace(&mut self, rows: usize, rank: usize) -> Option<Mat<f64>> {
-        let count = rows.checked_mul(rank).filter(|&n| n <= self.0.len())?;
+    pub fn matrix(&mut self, rows: usize, columns: usize) -> Option<Mat<f64>> {
+        let count = rows.checked_mul(columns).filter(|&n| n <= self.0.len())?;
         let (words, rest) = self.0.split_at(count);
         self.0 = rest;
         let value = |i, j| f64::from_bits(u64::from_le_bytes(words[j * rows + i]));
-        let u = Mat::from_fn(rows, rank, value);
+        Some(Mat::from_fn(rows, columns, value))
+    }
+
+    /// An orthonormal matrix.
+    pub fn subspace(&mut self, rows: usize, rank: usize) -> Option<Mat<f64>> {
+        let u = self.matrix(rows, rank)?;
         let gap = u.transpose() * &u - Mat::<f64>::identity(rank, rank);
         // Also false where a number is not finite.
-        let sound = gap.col_iter().all(|c| c.iter().all(|v| v.abs() <= ORTHONORMAL));
+        let sound = gap
+            .col_iter()
+            .all(|c| c.iter().all(|v| v.abs() <= ORTHONORMAL));
         sound.then_some(u)
     }
 
@@ -258,7 +264,12 @@ mod tests {
             refused(Message::decode(b"hello", (9, 3))),
             "expected a message of version 1, found others"
         );
-        for (factor, round) in [(f64::NAN, 1), (1.001, 1), (f64::INFINITY, 1), (1.0, u64::MAX)] {
+        for (factor, round) in [
+            (f64::NAN, 1),
+            (1.001, 1),
+            (f64::INFINITY, 1),
+            (1.0, u64::MAX),
+        ] {
             let message = Message {
                 subspace: faer::Scale(factor) * message().subspace,
                 round,
@@ -290,7 +301,9 @@ mod tests {
         let mut refused = 0;
         for case in 0..cases {
             let mut bytes = match case % 3 {
-                0 => (0..random.below(300)).map(|_| random.bits() as u8).collect(),
+                0 => (0..random.below(300))
+                    .map(|_| random.bits() as u8)
+                    .collect(),
                 1 => sound[..random.below(sound.len())].to_vec(),
                 _ => sound.clone(),
             };
