@@ -68,4 +68,4 @@ pub use loss::Loss;
 pub use model::{Model, Score};
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};
-pub use task::{Completion, Kernel, Metric, Pairs, Ranking, Similarity};
+pub use task::{Completion, Kernel, Metric, Multitask, Pairs, Ranking, Similarity};

@@ -54,6 +54,6 @@ pub use semidefinite::{LocalPsd, PsdRegression};
 pub use solve::{Ended, Limits, Local, Objective, Progress, Solved, Solver, Watch};
 pub use spectral::{grow, trimmed_start};
 pub use svp::{WatchFactors, singular_value_projection};
-pub use tasks::{LocalTasks, SharedSubspace, Tasks};
+pub use tasks::{Common, LocalTasks, SharedSubspace, Tasks};
 pub use trust_region::trust_region;
 pub use variable_projection::{LocalSubspace, Ridge, Subspace};

@@ -141,6 +141,16 @@ impl Tasks {
         (MatRef::from_row_major_slice(x, count, m), &self.y[rows])
     }
 
+    /// The same tasks with features AᵀX for a square A.
+    pub fn mapped(&self, a: &Mat<f64>) -> Tasks {
+        let (x, _) = self.rows(0..self.len());
+        let (x, m) = (x * a, self.features);
+        Tasks {
+            x: (0..x.nrows() * m).map(|i| x[(i / m, i % m)]).collect(),
+            ..self.clone()
+        }
+    }
+
     /// The weights of one task on all features, with this ridge: by the smaller of
     /// XᵀX and XXᵀ. The smallest ones where they are not unique.
     pub fn ridge(&self, task: usize, lambda: f64) -> Mat<f64> {
@@ -168,24 +178,67 @@ impl Tasks {
         solve_with_ridge(gram, &right, lambda)
     }
 
-    /// A place to start from: the leading directions of what the tasks say by
-    /// themselves, each with a ridge that suits its size.
-    pub fn start(&self, rank: usize, threads: usize) -> Option<Mat<f64>> {
-        let m = self.features;
-        let blocks = map_blocks(self.len(), 16, threads, |range| {
-            let mut all = Mat::<f64>::zeros(m, m);
-            for t in range {
-                let (x, _) = self.rows(t..t + 1);
-                let usual = x.squared_norm_l2() / x.nrows().min(m).max(1) as f64;
-                let w = self.ridge(t, usual.max(f64::MIN_POSITIVE));
-                all += faer::Scale(x.nrows() as f64) * (&w * w.transpose());
+    /// A place to start from: the subspace for a large ridge, spanned by the leading
+    /// directions of Xₜᵀ(yₜ − Xₜc) over the tasks. `None` where the targets do not
+    /// have so many.
+    pub fn start(&self, rank: usize, common: Option<&Mat<f64>>) -> Option<Mat<f64>> {
+        let mut pulls = Mat::<f64>::zeros(self.features, self.len());
+        for t in 0..self.len() {
+            let (x, y) = self.rows(t..t + 1);
+            let mut left = Mat::from_fn(y.len(), 1, |i, _| y[i]);
+            if let Some(c) = common {
+                left -= x * c;
             }
-            all
+            pulls.subcols_mut(t, 1).copy_from(x.transpose() * left);
+        }
+        let wide = self.len() > self.features;
+        let square = match wide {
+            true => &pulls * pulls.transpose(),
+            false => pulls.transpose() * &pulls,
+        };
+        let (values, vectors) = symmetric::eigen(&square)?;
+        let first = values.len().checked_sub(rank)?;
+        if !(values[first] > 1e-14 * values[values.len() - 1]) {
+            return None;
+        }
+        let leading = vectors.subcols(first, rank);
+        qf(&match wide {
+            true => leading.to_owned(),
+            false => &pulls * leading,
+        })
+    }
+
+    /// What a common part needs, with the ridge μ.
+    pub fn common(&self, mu: f64, threads: usize) -> Option<Common> {
+        let m = self.features;
+        memory::require((m * m * 8) as u128 * 3, "the common part of all tasks").ok()?;
+        let parts = map_blocks(self.blocks.len(), 1, threads, |block| {
+            let (x, _) = self.rows(self.blocks[block.start].clone());
+            x.transpose() * x
         });
-        let mut all = Mat::<f64>::zeros(m, m);
-        blocks.into_iter().for_each(|part| all += part);
-        let (_, vectors) = symmetric::eigen(&all)?;
-        qf(&vectors.subcols(m - rank, rank).to_owned())
+        let mut gram = Mat::<f64>::zeros(m, m);
+        parts.into_iter().for_each(|part| gram += part);
+        // A ridge that is nothing beside the rows would not make it invertible.
+        let least = 1e-12 * (0..m).map(|i| gram[(i, i)]).fold(0.0, f64::max);
+        (0..m).for_each(|i| gram[(i, i)] += mu.max(least).max(f64::MIN_POSITIVE));
+        let inverse = symmetric::power(&gram, -1.0)?;
+        Some(Common { mu, inverse })
+    }
+}
+
+/// A vector of weights that all tasks have in common, beside their own.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// Its ridge.
+    mu: f64,
+    /// (XᵀX + μI)⁻¹ over all rows.
+    inverse: Mat<f64>,
+}
+
+impl Common {
+    /// μ.
+    pub fn ridge(&self) -> f64 {
+        self.mu
     }
 }
 
@@ -209,13 +262,17 @@ fn solve_with_ridge(mut a: Mat<f64>, b: &Mat<f64>, lambda: f64) -> Mat<f64> {
     inverse.map_or_else(|| Mat::zeros(n, b.ncols()), |inverse| inverse * b)
 }
 
-/// f(U) = Σₜ min_w ½‖XₜUw − yₜ‖² + λ/2 ‖w‖² on subspaces of the features.
+/// f(U) = Σₜ min_w ½‖XₜUw − yₜ‖² + λ/2 ‖w‖² on subspaces of the features; or, with
+/// a common part, f(U, c) = Σₜ min_w ½‖Xₜ(c + Uw) − yₜ‖² + λ/2 ‖w‖² + μ/2 ‖c‖². A
+/// point is U, or U and c.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedSubspace<'a> {
     /// The tasks.
     pub tasks: &'a Tasks,
     /// λ.
     pub lambda: f64,
+    /// The common part, where there is one.
+    pub common: Option<&'a Common>,
     /// Threads; results have the same bits for any number of them.
     pub threads: usize,
 }
@@ -238,9 +295,11 @@ struct SeenBlock {
 }
 
 impl SharedSubspace<'_> {
-    fn see(&self, block: Range<usize>, u: &Mat<f64>) -> SeenBlock {
+    fn see(&self, block: Range<usize>, at: &[Mat<f64>]) -> SeenBlock {
+        let u = &at[0];
         let (x, y) = self.tasks.rows(block.clone());
         let (z, r) = (x * u, u.ncols());
+        let common = self.common.map(|_| x * &at[1]);
         let first = self.tasks.starts[block.start];
         let mut residuals = Vec::with_capacity(y.len());
         let mut tasks = Vec::with_capacity(block.len());
@@ -251,7 +310,8 @@ impl SharedSubspace<'_> {
                 self.tasks.starts[t + 1] - first,
             );
             let z = z.subrows(from, to - from);
-            let target = Mat::from_fn(to - from, 1, |i, _| y[from + i]);
+            let known = |i: usize| common.as_ref().map_or(0.0, |common| common[(i, 0)]);
+            let target = Mat::from_fn(to - from, 1, |i, _| y[from + i] - known(from + i));
             let mut a = z.transpose() * z;
             let largest = (0..r).map(|i| a[(i, i)]).fold(0.0, f64::max);
             (0..r).for_each(|i| a[(i, i)] += self.lambda);
@@ -279,39 +339,56 @@ impl SharedSubspace<'_> {
         }
     }
 
-    fn see_all(&self, u: &Mat<f64>) -> Vec<SeenBlock> {
+    fn see_all(&self, at: &[Mat<f64>]) -> Vec<SeenBlock> {
         let blocks = &self.tasks.blocks;
         map_blocks(blocks.len(), 1, self.threads, |i| {
-            self.see(blocks[i.start].clone(), u)
+            self.see(blocks[i.start].clone(), at)
         })
     }
 
-    /// The weights of all tasks in a subspace, a row each.
-    pub fn weights(&self, u: &Mat<f64>) -> Mat<f64> {
-        weights_of(&self.see_all(u), self.tasks.len(), u.ncols())
+    /// The weights of all tasks at a point, a row each.
+    pub fn weights(&self, at: &[Mat<f64>]) -> Mat<f64> {
+        weights_of(&self.see_all(at), self.tasks.len(), at[0].ncols())
     }
 
-    /// Σₜ Xₜᵀ eₜ wₜᵀ for numbers e of all rows.
-    fn back(&self, blocks: &[SeenBlock], e: impl Fn(usize) -> Vec<f64> + Sync) -> Mat<f64> {
-        let r = blocks.first().map_or(0, |block| block.z.ncols());
+    fn cost_of(&self, blocks: &[SeenBlock], at: &[Mat<f64>]) -> f64 {
+        let ridge = self
+            .common
+            .map_or(0.0, |common| 0.5 * common.mu * at[1].squared_norm_l2());
+        self.tasks.rest + ridge + blocks.iter().map(|block| block.cost).sum::<f64>()
+    }
+
+    /// Σₜ Xₜᵀ eₜ [wₜᵀ 1] for numbers e of all rows, as a tangent vector at U.
+    fn back(
+        &self,
+        blocks: &[SeenBlock],
+        u: &Mat<f64>,
+        e: impl Fn(usize) -> Vec<f64> + Sync,
+    ) -> Blocks {
+        let r = u.ncols();
         let parts = map_blocks(blocks.len(), 1, self.threads, |i| {
             let (i, e) = (i.start, e(i.start));
             let range = self.tasks.blocks[i].clone();
             let (x, _) = self.tasks.rows(range.clone());
             let first = self.tasks.starts[range.start];
-            let mut outer = Mat::<f64>::zeros(e.len(), r);
+            let mut outer = Mat::<f64>::zeros(e.len(), r + 1);
             for (t, seen) in range.zip(&blocks[i].tasks) {
                 for row in self.tasks.starts[t] - first..self.tasks.starts[t + 1] - first {
                     for k in 0..r {
                         outer[(row, k)] = e[row] * seen.weights[(k, 0)];
                     }
+                    outer[(row, r)] = e[row];
                 }
             }
             x.transpose() * outer
         });
-        let mut sum = Mat::<f64>::zeros(self.tasks.features, r);
+        let mut sum = Mat::<f64>::zeros(self.tasks.features, r + 1);
         parts.into_iter().for_each(|part| sum += part);
-        sum
+        let mut out = vec![Grassmann::project(u, &sum.subcols(0, r).to_owned())];
+        if self.common.is_some() {
+            out.push(sum.subcols(r, 1).to_owned());
+        }
+        out
     }
 }
 
@@ -354,14 +431,19 @@ impl Local for LocalTasks<'_> {
 
     /// ξ (Σₜ ‖Xₜ‖²/m wₜwₜᵀ)⁻¹, exact for features that are alike and independent.
     fn precondition(&self, vector: &[Mat<f64>]) -> Blocks {
-        match &self.inverse {
-            Some(inverse) => vec![&vector[0] * inverse],
-            None => vector.to_vec(),
+        let mut out = vector.to_vec();
+        if let Some(inverse) = &self.inverse {
+            out[0] = &vector[0] * inverse;
         }
+        if let Some(common) = self.problem.common {
+            out[1] = &common.inverse * &vector[1];
+        }
+        out
     }
 
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
-        dot(&self.hessian(along)[0], &along[0])
+        let hessian = self.hessian(along);
+        hessian.iter().zip(along).map(|(h, a)| dot(h, a)).sum()
     }
 
     /// Gauss–Newton with the weights following U [Kaufman 1975].
@@ -371,6 +453,7 @@ impl Local for LocalTasks<'_> {
             let (block, range) = (&self.blocks[i], tasks.blocks[i].clone());
             let (x, _) = tasks.rows(range.clone());
             let moved = x * &along[0];
+            let common = self.problem.common.map(|_| x * &along[1]);
             let first = tasks.starts[range.start];
             let mut out = Vec::with_capacity(moved.nrows());
             for (t, seen) in range.zip(&block.tasks) {
@@ -379,15 +462,21 @@ impl Local for LocalTasks<'_> {
                     tasks.starts[t + 1] - tasks.starts[t],
                 );
                 let z = block.z.subrows(from, count);
-                let direct = moved.subrows(from, count) * &seen.weights;
+                let mut direct = moved.subrows(from, count) * &seen.weights;
+                if let Some(common) = &common {
+                    direct += common.subrows(from, count);
+                }
                 let follow = &seen.inverse * (z.transpose() * &direct);
                 let all = direct - z * follow;
                 out.extend((0..count).map(|i| all[(i, 0)]));
             }
             out
         };
-        let out = self.problem.back(&self.blocks, change);
-        vec![Grassmann::project(&self.u, &out)]
+        let mut out = self.problem.back(&self.blocks, &self.u, change);
+        if let Some(common) = self.problem.common {
+            out[1] += faer::Scale(common.mu) * &along[1];
+        }
+        out
     }
 }
 
@@ -403,14 +492,16 @@ impl<'b> Objective for SharedSubspace<'b> {
     }
 
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
-        let blocks = self.see_all(&at[0]);
-        self.tasks.rest + blocks.iter().map(|block| block.cost).sum::<f64>()
+        self.cost_of(&self.see_all(at), at)
     }
 
     fn local<'a>(&'a self, at: &[Mat<f64>]) -> LocalTasks<'b> {
         let (u, r) = (at[0].clone(), at[0].ncols());
-        let blocks = self.see_all(&u);
-        let slope = self.back(&blocks, |i| blocks[i].residuals.clone());
+        let blocks = self.see_all(at);
+        let mut gradient = self.back(&blocks, &u, |i| blocks[i].residuals.clone());
+        if let Some(common) = self.common {
+            gradient[1] += faer::Scale(common.mu) * &at[1];
+        }
         let w = weights_of(&blocks, self.tasks.len(), r);
         let mut usual = Mat::<f64>::zeros(r, r);
         for t in 0..self.tasks.len() {
@@ -421,8 +512,8 @@ impl<'b> Objective for SharedSubspace<'b> {
         }
         LocalTasks {
             problem: *self,
-            cost: self.tasks.rest + blocks.iter().map(|block| block.cost).sum::<f64>(),
-            gradient: vec![Grassmann::project(&u, &slope)],
+            cost: self.cost_of(&blocks, at),
+            gradient,
             inverse: symmetric::power(&usual, -1.0),
             u,
             w,
@@ -460,18 +551,30 @@ mod tests {
     #[test]
     fn gradients_and_hessians_agree_with_differences() {
         let (tasks, _) = planted(&[7, 30, 9, 12, 4], 8, 3, 0.5);
-        for lambda in [0.0, 1e-3, 0.1, 1.0] {
+        let common = tasks.common(0.7, 2).unwrap();
+        let settings = [0.0, 1e-3, 0.1, 1.0].map(|lambda| [(lambda, false), (lambda, true)]);
+        for (lambda, shared) in settings.into_iter().flatten() {
             let problem = SharedSubspace {
                 tasks: &tasks,
                 lambda,
+                common: shared.then_some(&common),
                 threads: 2,
             };
-            let at = vec![qf(&matrix(8, 3, 5)).unwrap()];
+            let mut at = vec![qf(&matrix(8, 3, 5)).unwrap()];
+            let mut shapes = vec![(8, 3)];
+            if shared {
+                at.push(matrix(8, 1, 9));
+                shapes.push((8, 1));
+            }
             let local = problem.local(&at);
             assert!((local.cost() - problem.cost(&at)).abs() < 1e-12 * local.cost());
-            let tangent = |seed| Grassmann.transport(&at, &at, &[matrix(8, 3, seed)]);
+            let tangent = |seed| {
+                let any = shapes.iter().map(|&(n, k)| matrix(n, k, seed));
+                Grassmann.transport(&at, &at, &any.collect::<Vec<_>>())
+            };
             let (eta, xi) = (tangent(6), tangent(7));
-            let slope = dot(&local.gradient()[0], &eta[0]);
+            let inner = |a: &Blocks, b: &Blocks| Grassmann.inner(&at, a, b);
+            let slope = inner(local.gradient(), &eta);
             let cost = |t: f64| problem.cost(&Grassmann.retract(&at, &scaled(t, &eta)).unwrap());
             let h = 1e-5;
             let measured = (cost(h) - cost(-h)) / (2.0 * h);
@@ -482,8 +585,8 @@ mod tests {
             let inside = at[0].transpose() * &local.gradient()[0];
             assert!(inside.norm_max() < 1e-12 * local.cost());
             let (a, b) = (
-                dot(&local.hessian(&eta)[0], &xi[0]),
-                dot(&local.hessian(&xi)[0], &eta[0]),
+                inner(&local.hessian(&eta), &xi),
+                inner(&local.hessian(&xi), &eta),
             );
             assert!((a - b).abs() < 1e-10 * (1.0 + a.abs()), "{a} {b}");
             assert!(local.curvature(&eta) >= 0.0);
@@ -496,6 +599,7 @@ mod tests {
         let problem = SharedSubspace {
             tasks: &tasks,
             lambda: 0.0,
+            common: None,
             threads: 1,
         };
         let at = vec![u];
@@ -525,9 +629,13 @@ mod tests {
             let problem = SharedSubspace {
                 tasks: &tasks,
                 lambda,
+                common: None,
                 threads: 1,
             };
-            let w = problem.weights(&u).transpose().to_owned();
+            let w = problem
+                .weights(std::slice::from_ref(&u))
+                .transpose()
+                .to_owned();
             let cost = 0.5 * ((&x * &u * &w - &y).squared_norm_l2() + lambda * w.squared_norm_l2());
             assert!((problem.cost(&[u.clone()]) - cost).abs() < 1e-12 * cost);
         }
@@ -543,10 +651,11 @@ mod tests {
     fn every_solver_finds_the_subspace() {
         let rows: Vec<usize> = (0..60).map(|t| 6 + t % 30).collect();
         let (tasks, truth) = planted(&rows, 20, 3, 1e-6);
-        let start = vec![tasks.start(3, 2).unwrap()];
+        let start = vec![tasks.start(3, None).unwrap()];
         let problem = SharedSubspace {
             tasks: &tasks,
             lambda: 0.0,
+            common: None,
             threads: 2,
         };
         let limits = Limits {
@@ -564,15 +673,56 @@ mod tests {
     }
 
     #[test]
+    fn a_common_part_is_found_beside_the_subspace() {
+        let rows: Vec<usize> = (0..50).map(|t| 8 + t % 20).collect();
+        let (tasks, truth) = planted(&rows, 12, 2, 0.0);
+        let c = matrix(12, 1, 77);
+        let shifted: Vec<_> = (0..tasks.len())
+            .map(|t| {
+                let (x, y) = tasks.rows(t..t + 1);
+                let more = x * &c;
+                let y: Vec<f64> = y
+                    .iter()
+                    .enumerate()
+                    .map(|(i, y)| y + more[(i, 0)])
+                    .collect();
+                let x: Vec<f64> = (0..x.nrows() * 12).map(|i| x[(i / 12, i % 12)]).collect();
+                (x, y)
+            })
+            .collect();
+        let tasks = Tasks::new(12, shifted.iter().map(|(x, y)| (&x[..], &y[..]))).unwrap();
+        let common = tasks.common(0.0, 1).unwrap();
+        let problem = SharedSubspace {
+            tasks: &tasks,
+            lambda: 0.0,
+            common: Some(&common),
+            threads: 1,
+        };
+        let pooled = tasks.pooled_ridge(0.0, 1);
+        let start = vec![tasks.start(2, Some(&pooled)).unwrap(), pooled];
+        let limits = Limits {
+            decrease: 0.0,
+            cost: 1e-22,
+            ..Limits::default()
+        };
+        let solved = Solver::TrustRegion.solve(&problem, start, limits, &mut |_, _| true);
+        assert!(Grassmann::distance(&solved.point[0], &truth) < 1e-9);
+        // What c has in the subspace, the weights of the tasks have as well.
+        let off = Grassmann::project(&truth, &(&solved.point[1] - c));
+        assert!(off.norm_max() < 1e-8, "{}", off.norm_max());
+    }
+
+    #[test]
     fn few_rows_give_the_smallest_weights() {
         let (tasks, _) = planted(&[1, 2, 12], 6, 3, 0.1);
         let problem = SharedSubspace {
             tasks: &tasks,
             lambda: 0.0,
+            common: None,
             threads: 1,
         };
         let u = qf(&matrix(6, 3, 4)).unwrap();
-        let w = problem.weights(&u);
+        let w = problem.weights(std::slice::from_ref(&u));
         let (x, y) = tasks.rows(0..1);
         let z = x * &u;
         let want = faer::Scale(y[0] / z.squared_norm_l2()) * z;

@@ -64,7 +64,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
 }
 
 /// The features of a row, in the order of the line.
-struct Entries<'a>(Vec<(Cow<'a, str>, Option<f64>)>);
+pub(super) struct Entries<'a>(pub(super) Vec<(Cow<'a, str>, Option<f64>)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {

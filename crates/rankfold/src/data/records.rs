@@ -88,6 +88,11 @@ impl Records {
             .at_line(self.line)
     }
 
+    /// The line at which the record just read starts.
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
     pub(super) fn delimiter(&self) -> u8 {
         self.delimiter
     }

@@ -18,11 +18,25 @@ pub fn read_table<R: Real>(path: impl AsRef<Path>, delimiter: u8) -> Result<Labe
 }
 
 /// What a column holds.
-enum Column {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    /// A text: a label, or the name of a task.
     Label,
     Id,
     Ignored,
+    /// The number to learn.
+    Target,
     Feature(u32),
+}
+
+/// What a column of labelled rows holds by its name; `None` is a feature.
+pub(super) fn usual(name: &str) -> Option<Column> {
+    match name {
+        "label" => Some(Column::Label),
+        "id" => Some(Column::Id),
+        "fold" | "split" | "domain" => Some(Column::Ignored),
+        _ => None,
+    }
 }
 
 fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
@@ -32,7 +46,7 @@ fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
         Some(record) => fields.split(record, delimiter),
         None => return Err(Error::input("no header").in_file(records.path())),
     }
-    let (names, columns, features) = header(&fields).map_err(|m| records.error(m))?;
+    let (names, columns, features) = header(&fields, usual).map_err(|m| records.error(m))?;
 
     let mut data = Labelled {
         rows: Rows::new(),
@@ -56,7 +70,7 @@ fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
             match column {
                 Column::Label => label = Some(text(cell, name).map_err(bad)?),
                 Column::Id => row_names.push(text(cell, name).map_err(bad)?.to_owned()),
-                Column::Ignored => {}
+                Column::Ignored | Column::Target => {}
                 Column::Feature(index) => {
                     let value = value(cell, name).map_err(bad)?;
                     if value != R::default() {
@@ -80,7 +94,10 @@ fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
 }
 
 /// The columns by name: all names, what each holds, and the features among them.
-fn header(record: &Fields) -> std::result::Result<(Vec<String>, Vec<Column>, Ids), String> {
+pub(super) fn header(
+    record: &Fields,
+    role: impl Fn(&str) -> Option<Column>,
+) -> std::result::Result<(Vec<String>, Vec<Column>, Ids), String> {
     if record
         .iter()
         .all(|cell| number::<f64>(cell.trim_ascii()).is_ok())
@@ -98,11 +115,9 @@ fn header(record: &Fields) -> std::result::Result<(Vec<String>, Vec<Column>, Ids
         if names.iter().any(|known| known == name) && features.find(name).is_none() {
             return Err(format!("column {} stands twice", shown(cell)));
         }
-        columns.push(match name {
-            "label" => Column::Label,
-            "id" => Column::Id,
-            "fold" | "split" | "domain" => Column::Ignored,
-            _ => {
+        columns.push(match role(name) {
+            Some(column) => column,
+            None => {
                 let before = features.len();
                 let index = features.intern(name);
                 if features.len() == before {
@@ -116,7 +131,7 @@ fn header(record: &Fields) -> std::result::Result<(Vec<String>, Vec<Column>, Ids
     Ok((names, columns, features))
 }
 
-fn text<'a>(cell: &'a [u8], column: &str) -> std::result::Result<&'a str, String> {
+pub(super) fn text<'a>(cell: &'a [u8], column: &str) -> std::result::Result<&'a str, String> {
     std::str::from_utf8(cell.trim_ascii()).map_err(|_| {
         format!(
             "column `{column}`: expected UTF-8 text, found {}",
@@ -125,7 +140,7 @@ fn text<'a>(cell: &'a [u8], column: &str) -> std::result::Result<&'a str, String
     })
 }
 
-fn value<R: Real>(cell: &[u8], column: &str) -> std::result::Result<R, String> {
+pub(super) fn value<R: Real>(cell: &[u8], column: &str) -> std::result::Result<R, String> {
     let cell = cell.trim_ascii();
     if cell.is_empty() {
         return Ok(R::from_f64(f64::NAN));

@@ -5,7 +5,8 @@ use crate::linalg::uf;
 use faer::Mat;
 
 /// The Grassmann manifold. A point is any orthonormal basis U of its subspace;
-/// tangent vectors have Uᵀξ = 0.
+/// tangent vectors have Uᵀξ = 0. Blocks after the first are plain numbers beside
+/// the subspace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Grassmann;
 
@@ -18,15 +19,19 @@ impl Grassmann {
 
 impl Manifold for Grassmann {
     fn inner(&self, _: &[Mat<f64>], a: &[Mat<f64>], b: &[Mat<f64>]) -> f64 {
-        dot(&a[0], &b[0])
+        a.iter().zip(b).map(|(a, b)| dot(a, b)).sum()
     }
 
     fn retract(&self, at: &[Mat<f64>], along: &[Mat<f64>]) -> Option<Blocks> {
-        Some(vec![uf(&(&at[0] + &along[0]))?])
+        let mut moved = combine(1.0, at, 1.0, along);
+        moved[0] = uf(&moved[0])?;
+        Some(moved)
     }
 
     fn transport(&self, _: &[Mat<f64>], to: &[Mat<f64>], vector: &[Mat<f64>]) -> Blocks {
-        vec![Grassmann::project(&to[0], &vector[0])]
+        let mut out = vector.to_vec();
+        out[0] = Grassmann::project(&to[0], &vector[0]);
+        out
     }
 }
 

@@ -9,6 +9,7 @@ mod levels;
 mod preprocess;
 mod prior;
 mod projection;
+mod task_space;
 
 pub use confidence::{Confidence, Estimate};
 pub use dissimilarities::Dissimilarities;
@@ -16,6 +17,10 @@ pub use levels::{CompletionCard, Fold, Levels, RatingPredictor};
 pub use preprocess::{Preprocess, Steps};
 pub use prior::Prior;
 pub use projection::{Embedding, Projection};
+pub(crate) use task_space::principal;
+pub use task_space::{
+    Moments, MultitaskCard, Standardize, TaskFit, TaskPredictor, TaskPrior, TaskSpace, TaskView,
+};
 
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
@@ -174,6 +179,9 @@ pub struct Card {
     /// How a kernel was learned, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelCard>,
+    /// How tasks were learned, when it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multitask: Option<MultitaskCard>,
     /// λ of its regulariser, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regularization: Option<f64>,
@@ -214,6 +222,7 @@ impl Card {
             ranking: None,
             completion: None,
             kernel: None,
+            multitask: None,
             regularization: None,
             retraction: None,
             subspace_weight: None,
@@ -322,6 +331,8 @@ pub struct Model {
     pub levels: Option<Levels>,
     /// What a map of items was learned from, where it is one.
     pub dissimilarities: Option<Dissimilarities>,
+    /// What it knows of regression tasks, where it has some.
+    pub tasks: Option<TaskSpace>,
 }
 
 /// The right side of a model that scores rows with other things.
@@ -356,6 +367,7 @@ impl Model {
             prior: None,
             levels: None,
             dissimilarities: None,
+            tasks: None,
         }
     }
 
@@ -506,6 +518,7 @@ impl Model {
             more.extend(self.levels.iter().flat_map(Levels::tensors));
             let known = self.dissimilarities.iter();
             more.extend(known.flat_map(Dissimilarities::tensors));
+            more.extend(self.tasks.iter().flat_map(TaskSpace::tensors));
             save_parts(path.as_ref(), &self.card, form.view(), left, right, more)
         })
     }
@@ -555,10 +568,11 @@ impl Model {
                 return Err(file.error("a symmetric matrix has no objects of other features"));
             }
             Some(kind) => {
-                // Labels are taken as they are.
-                let steps = match header.card.ranking {
-                    Some(_) => Steps::default(),
-                    None => header.preprocess,
+                // Labels and tasks are taken as they are.
+                let plain = header.card.ranking.is_some() || header.card.multitask.is_some();
+                let steps = match plain {
+                    true => Steps::default(),
+                    false => header.preprocess,
                 };
                 let read = read_side(file, Side::Right, kind, steps, right)?;
                 let (features, preprocess) = read;
@@ -584,6 +598,15 @@ impl Model {
             }
             (Some(_), ..) => return Err(file.error("the names of users or items are missing")),
         };
+        let tasks = match (&header.card.multitask, &features, &objects) {
+            (None, ..) => None,
+            (Some(card), Features::Columns(_), Some(Objects { features, .. }))
+                if features.kind() == "named" && header.precision == "f64" =>
+            {
+                Some(TaskSpace::read(file, (left, right), header.rank, card)?)
+            }
+            (Some(_), ..) => return Err(file.error("the names of features or tasks are missing")),
+        };
         let dissimilarities = match header.card.kernel.as_ref().is_some_and(|k| k.map) {
             true => Some(Dissimilarities::read(file, left)?),
             false => None,
@@ -600,6 +623,7 @@ impl Model {
             prior,
             levels,
             dissimilarities,
+            tasks,
         })
     }
 }

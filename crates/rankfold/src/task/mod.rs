@@ -11,6 +11,7 @@ mod informative;
 mod inputs;
 mod kernel;
 mod metric;
+mod multitask;
 mod online;
 mod pairs;
 mod pretrain;
@@ -36,6 +37,10 @@ pub use kernel::{
 pub use metric::{
     Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSession,
     MetricSolver, PairsFrom, StepSchedule, squared_distance_levels,
+};
+pub use multitask::{
+    Multitask, MultitaskEvent, MultitaskFit, MultitaskSolver, TaskControl, TaskEvaluation,
+    TaskLearner, TaskScore, TaskTrial,
 };
 pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};

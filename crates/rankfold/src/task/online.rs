@@ -622,6 +622,7 @@ impl<R: Real> Online<R> {
         Model {
             levels: None,
             dissimilarities: None,
+            tasks: None,
             card: self.card,
             form: Precise::new(self.learner.into_form()),
             features: self.rows.features,

@@ -601,6 +601,7 @@ impl<'a, R: Real> Session<'a, R> {
             prior: None,
             levels: None,
             dissimilarities: None,
+            tasks: None,
         })
     }
 }

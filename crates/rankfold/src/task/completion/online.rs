@@ -299,6 +299,7 @@ impl<R: Real> RatingLearner<R> {
             prior: None,
             levels: Some(levels),
             dissimilarities: None,
+            tasks: None,
         }
     }
 

@@ -153,6 +153,7 @@ impl Kernel {
             prior: None,
             levels: None,
             dissimilarities: None,
+            tasks: None,
         };
         Ok(KernelFit {
             model,

@@ -279,6 +279,7 @@ impl Map {
             dissimilarities: Some(Dissimilarities {
                 list: known.to_vec(),
             }),
+            tasks: None,
         };
         Ok(MapFit {
             model,

@@ -657,6 +657,7 @@ impl<'a, R: Real> Run<'a, R> {
             prior: None,
             levels: None,
             dissimilarities: None,
+            tasks: None,
         })
     }
 }

@@ -501,6 +501,7 @@ impl<'a, R: Real> MetricSession<'a, R> {
             prior: None,
             levels: None,
             dissimilarities: None,
+            tasks: None,
         })
     }
 }

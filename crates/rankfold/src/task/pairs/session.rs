@@ -398,6 +398,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
             prior: None,
             levels: None,
             dissimilarities: None,
+            tasks: None,
         }
     }
 }

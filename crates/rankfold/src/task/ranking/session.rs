@@ -489,6 +489,7 @@ impl<'a, R: Real> RankingSession<'a, R> {
         Ok(Model {
             levels: None,
             dissimilarities: None,
+            tasks: None,
             card,
             form: Precise::new(form),
             features: self.inputs.things.features.clone(),

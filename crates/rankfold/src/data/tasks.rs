@@ -1,0 +1,517 @@
+//! Examples of regression tasks: each the name of its task, a row of features, and
+//! the number to learn. Tables name them by column, JSON lines as
+//! `{"task":…,"row":{…},"target":…}`.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::format::{Format, LineFormat};
+use super::jsonl::{Entries, Scalar, message, object};
+use super::number::shown;
+use super::open::Lines;
+use super::records::{Fields, Records};
+use super::stream::other_shape;
+use super::table::{Column, header, text, usual, value};
+use crate::{Error, Ids, Result, Rows, SparseRow, SparseVec};
+
+/// Numbers beyond this leave no room to square them.
+const LARGEST: f64 = 1e100;
+
+/// The columns of a table of tasks. All others are features, but for `id`, `fold`,
+/// `split` and `domain`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskColumns {
+    /// The column with the name of the task.
+    pub task: String,
+    /// The column with the number to learn.
+    pub target: String,
+    /// Columns that are not to be used.
+    pub ignored: Vec<String>,
+}
+
+impl Default for TaskColumns {
+    fn default() -> Self {
+        TaskColumns {
+            task: "task".into(),
+            target: "target".into(),
+            ignored: Vec::new(),
+        }
+    }
+}
+
+impl TaskColumns {
+    fn role(&self, name: &str) -> Option<Column> {
+        match name {
+            _ if name == self.task => Some(Column::Label),
+            _ if name == self.target => Some(Column::Target),
+            _ if self.ignored.iter().any(|ignored| ignored == name) => Some(Column::Ignored),
+            "label" => None,
+            _ => usual(name),
+        }
+    }
+}
+
+/// One example.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskLine<'a> {
+    /// The name of the task.
+    pub task: &'a str,
+    /// The features, by their number in [`TaskLines::features`]; missing cells are NaN.
+    pub row: SparseRow<'a, f64>,
+    /// The number to learn; NaN where it was not asked for.
+    pub target: f64,
+}
+
+enum Source {
+    Table {
+        records: Records,
+        fields: Fields,
+        names: Vec<String>,
+        columns: Vec<Column>,
+    },
+    Jsonl(Lines),
+}
+
+/// Examples read one by one.
+pub struct TaskLines {
+    source: Source,
+    targets: bool,
+    features: Ids,
+    task: String,
+    target: f64,
+    row: SparseVec<f64>,
+    /// The line of the last example.
+    line: u64,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    task: Option<Scalar<'a>>,
+    #[serde(borrow)]
+    row: Option<Entries<'a>>,
+    target: Option<f64>,
+}
+
+impl TaskLines {
+    /// Opens a table or JSON lines; `-` is JSON lines from stdin. `targets` says
+    /// whether targets are needed; else there may be none.
+    pub fn open(path: impl AsRef<Path>, columns: &TaskColumns, targets: bool) -> Result<Self> {
+        let path = path.as_ref();
+        let format = match path == Path::new("-") {
+            true => Format::Lines(LineFormat::Jsonl),
+            false => Format::of(path)?,
+        };
+        match format {
+            Format::Lines(LineFormat::Table(delimiter)) => Self::table(
+                Records::new(Lines::open(path)?, delimiter),
+                columns,
+                targets,
+            ),
+            Format::Lines(LineFormat::Jsonl) => Ok(Self::jsonl(Lines::open(path)?, targets)),
+            _ => {
+                let message = "tasks are read from .csv, .tsv or .jsonl, plain or with .gz or .zst";
+                Err(Error::input(message).in_file(path))
+            }
+        }
+    }
+
+    fn new(source: Source, features: Ids, targets: bool) -> Self {
+        TaskLines {
+            source,
+            targets,
+            features,
+            task: String::new(),
+            target: f64::NAN,
+            row: SparseVec::new(),
+            line: 0,
+        }
+    }
+
+    fn table(mut records: Records, wanted: &TaskColumns, targets: bool) -> Result<Self> {
+        let delimiter = records.delimiter();
+        let mut fields = Fields::default();
+        match records.next_raw()? {
+            Some(record) => fields.split(record, delimiter),
+            None => return Err(Error::input("no header").in_file(records.path())),
+        }
+        let read = header(&fields, |name| wanted.role(name));
+        let (names, columns, features) = read.map_err(|m| records.error(m))?;
+        let missing = |what: &str, name: &str| {
+            let found: Vec<_> = names.iter().take(8).map(|n| format!("`{n}`")).collect();
+            let more = if names.len() > 8 { ", …" } else { "" };
+            records.error(format!(
+                "expected a column `{name}` with {what}, found {}{more}",
+                found.join(", ")
+            ))
+        };
+        if !columns.contains(&Column::Label) {
+            return Err(missing("the task of each row", &wanted.task));
+        }
+        if targets && !columns.contains(&Column::Target) {
+            return Err(missing("the number to learn", &wanted.target));
+        }
+        for name in &wanted.ignored {
+            if !names.contains(name) && targets {
+                return Err(missing("what is to be ignored", name));
+            }
+        }
+        if features.is_empty() {
+            return Err(records.error("expected columns of features, found none"));
+        }
+        let source = Source::Table {
+            records,
+            fields,
+            names,
+            columns,
+        };
+        Ok(Self::new(source, features, targets))
+    }
+
+    fn jsonl(lines: Lines, targets: bool) -> Self {
+        Self::new(Source::Jsonl(lines), Ids::new(), targets)
+    }
+
+    /// The features met so far.
+    pub fn features(&self) -> &Ids {
+        &self.features
+    }
+
+    /// Reads the next example; false after the last.
+    pub fn advance(&mut self) -> Result<bool> {
+        let found = match &mut self.source {
+            Source::Table {
+                records,
+                fields,
+                names,
+                columns,
+            } => {
+                let delimiter = records.delimiter();
+                match records.next_raw()? {
+                    None => return Ok(false),
+                    Some(record) => fields.split(record, delimiter),
+                }
+                self.line = records.line();
+                self.row.clear();
+                self.target = f64::NAN;
+                let mut read = || -> std::result::Result<(), String> {
+                    if fields.len() != columns.len() {
+                        let (want, found) = (columns.len(), fields.len());
+                        return Err(format!("expected {want} fields, found {found}"));
+                    }
+                    for ((cell, column), name) in fields.iter().zip(&*columns).zip(&*names) {
+                        match column {
+                            Column::Label => {
+                                self.task.clear();
+                                self.task.push_str(text(cell, name)?);
+                            }
+                            Column::Target if self.targets => {
+                                self.target = value(cell, name)?;
+                                if self.target.is_nan() {
+                                    return Err(format!(
+                                        "column `{name}`: expected a number to learn, found nothing"
+                                    ));
+                                }
+                            }
+                            Column::Feature(index) => {
+                                let value: f64 = value(cell, name)?;
+                                if value != 0.0 {
+                                    self.row.push(*index, value);
+                                }
+                            }
+                            _ => {}
+                        }
+                    }
+                    Ok(())
+                };
+                read()
+            }
+            Source::Jsonl(lines) => {
+                let line = loop {
+                    match lines.next_line()? {
+                        None => return Ok(false),
+                        Some(line) if line.trim_ascii().is_empty() => {}
+                        Some(line) => break line,
+                    }
+                };
+                let found = parse(line, self.targets, &mut self.features);
+                let found = found.map(|(task, row, target)| {
+                    (self.task, self.row, self.target) = (task, row, target);
+                });
+                self.line = lines.number();
+                found
+            }
+        };
+        let found = found.and_then(|()| match &self.task {
+            task if task.is_empty() => Err("expected the name of a task, found nothing".into()),
+            _ => self.check_sizes(),
+        });
+        match found {
+            Err(message) => Err(self.error(message)),
+            Ok(()) => Ok(true),
+        }
+    }
+
+    /// The example that was read last.
+    pub fn line(&self) -> TaskLine<'_> {
+        TaskLine {
+            task: &self.task,
+            row: self.row.as_row(),
+            target: self.target,
+        }
+    }
+
+    fn check_sizes(&self) -> std::result::Result<(), String> {
+        let row = self.row.as_row();
+        let large = |v: f64| v.abs() > LARGEST;
+        match row.iter().find(|&(_, v)| large(v)) {
+            Some((j, v)) => {
+                let name = shown(self.features.get(j).as_bytes());
+                Err(format!("feature {name}: {v:e} is too large to be squared"))
+            }
+            None if large(self.target) => {
+                let target = self.target;
+                Err(format!("a target of {target:e} is too large to be squared"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An error at that line.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        let error = Error::input(message);
+        match &self.source {
+            Source::Table { records, .. } => error.in_file(records.path()).at_line(self.line),
+            Source::Jsonl(lines) => error.in_file(lines.path()).at_line(self.line),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match &self.source {
+            Source::Table { records, .. } => records.path(),
+            Source::Jsonl(lines) => lines.path(),
+        }
+    }
+}
+
+type Parsed = (String, SparseVec<f64>, f64);
+
+fn parse(line: &[u8], targets: bool, features: &mut Ids) -> std::result::Result<Parsed, String> {
+    let read = serde_json::from_slice::<Line<'_>>(object(line)?);
+    let Line { task, row, target } = read.map_err(|e| message(&e))?;
+    let (task, row, target) = match (task, row, target) {
+        (Some(task), Some(row), Some(target)) => (task, row, target),
+        (Some(task), Some(row), None) if !targets => (task, row, f64::NAN),
+        _ => {
+            let wanted = match targets {
+                true => "the fields `task`, `row` and `target`",
+                false => "the fields `task` and `row`",
+            };
+            return Err(other_shape(wanted, line));
+        }
+    };
+    let mut entries: Vec<(u32, f64)> = row
+        .0
+        .iter()
+        .map(|(name, value)| (features.intern(name), value.unwrap_or(f64::NAN)))
+        .filter(|&(_, value)| value != 0.0)
+        .collect();
+    entries.sort_by_key(|entry| entry.0);
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let name = shown(features.get(pair[0].0).as_bytes());
+        return Err(format!("feature {name} stands twice"));
+    }
+    Ok((
+        task.0.into_owned(),
+        SparseVec::from_entries(entries),
+        target,
+    ))
+}
+
+/// Puts rows of one file into the features of a model.
+#[derive(Debug, Default)]
+pub struct FeatureMap {
+    /// The feature of the model for each of the file, where it has one.
+    map: Vec<Option<u32>>,
+    row: SparseVec<f64>,
+    entries: Vec<(u32, f64)>,
+    /// Entries of features that the model does not know.
+    pub unknown: usize,
+}
+
+impl FeatureMap {
+    /// A row in the features of the model.
+    pub fn align(&mut self, row: SparseRow<'_, f64>, from: &Ids, to: &Ids) -> SparseRow<'_, f64> {
+        let new = self.map.len()..from.len();
+        self.map.extend(new.map(|i| to.find(from.get(i as u32))));
+        self.entries.clear();
+        for (j, value) in row.iter() {
+            match self.map[j as usize] {
+                Some(known) => self.entries.push((known, value)),
+                None => self.unknown += 1,
+            }
+        }
+        self.entries.sort_by_key(|entry| entry.0);
+        self.row.clear();
+        self.entries.iter().for_each(|&(j, v)| self.row.push(j, v));
+        self.row.as_row()
+    }
+}
+
+/// All examples of a file.
+#[derive(Debug, Clone)]
+pub struct TaskRows {
+    /// The names of the tasks, in the order they first came.
+    pub names: Ids,
+    /// The task of each row.
+    pub task: Vec<u32>,
+    /// The features of each row; missing cells are NaN.
+    pub rows: Rows<f64>,
+    /// The number to learn of each row.
+    pub targets: Vec<f64>,
+    /// The names of the features.
+    pub features: Ids,
+}
+
+impl TaskRows {
+    /// Reads all examples of a file. A file without any is an error.
+    pub fn read(path: impl AsRef<Path>, columns: &TaskColumns) -> Result<Self> {
+        Self::collect(TaskLines::open(path, columns, true)?)
+    }
+
+    fn collect(mut lines: TaskLines) -> Result<Self> {
+        let mut out = TaskRows {
+            names: Ids::new(),
+            task: Vec::new(),
+            rows: Rows::new(),
+            targets: Vec::new(),
+            features: Ids::new(),
+        };
+        while lines.advance()? {
+            let line = lines.line();
+            out.task.push(out.names.intern(line.task));
+            out.rows.push(line.row);
+            out.targets.push(line.target);
+        }
+        if out.task.is_empty() {
+            return Err(Error::input("no rows").in_file(lines.path()));
+        }
+        out.rows.widen(lines.features.len());
+        out.rows.shrink();
+        out.features = lines.features;
+        Ok(out)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.task.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.task.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Lines {
+        let source = std::io::Cursor::new(text.as_bytes().to_vec());
+        Lines::new(Box::new(source), "t")
+    }
+
+    fn table(text: &str) -> Result<TaskRows> {
+        let columns = TaskColumns {
+            target: "y".into(),
+            ignored: vec!["z".into()],
+            ..TaskColumns::default()
+        };
+        let records = Records::new(lines(text), b',');
+        TaskRows::collect(TaskLines::table(records, &columns, true)?)
+    }
+
+    fn jsonl(text: &str) -> Result<TaskRows> {
+        TaskRows::collect(TaskLines::jsonl(lines(text), true))
+    }
+
+    #[test]
+    fn tables_and_lines_say_the_same() {
+        let a = table("a,task,z,y,b,split\n1,s,x,2,,train\n0,t,,-1.5,3,test\n0,s,,0,0,test\n");
+        let a = a.unwrap();
+        let b = jsonl(
+            "{\"task\":\"s\",\"row\":{\"a\":1,\"b\":null},\"target\":2}\n\n\
+             {\"target\":-1.5,\"row\":{\"b\":3},\"task\":\"t\"}\n{\"task\":\"s\",\"row\":{},\"target\":0,\"x\":[]}",
+        );
+        let b = b.unwrap();
+        for rows in [&a, &b] {
+            assert_eq!(rows.names.iter().collect::<Vec<_>>(), ["s", "t"]);
+            assert_eq!(rows.features.iter().collect::<Vec<_>>(), ["a", "b"]);
+            assert_eq!(rows.task, [0, 1, 0]);
+            assert_eq!(rows.targets, [2.0, -1.5, 0.0]);
+            assert_eq!(rows.rows.row(0).values[0], 1.0);
+            assert!(rows.rows.row(0).values[1].is_nan());
+            assert_eq!(rows.rows.row(1).iter().collect::<Vec<_>>(), [(1, 3.0)]);
+            assert!(rows.rows.row(2).is_empty());
+        }
+    }
+
+    #[test]
+    fn every_bad_file_says_what_is_wrong() {
+        for (text, message) in [
+            ("", "t: no header"),
+            ("task,y,z,a\n", "t: no rows"),
+            (
+                "school,y,z,a\n",
+                "t:1: expected a column `task` with the task of each row, found `school`, `y`, `z`, `a`",
+            ),
+            (
+                "task,z,a\n",
+                "t:1: expected a column `y` with the number to learn, found `task`, `z`, `a`",
+            ),
+            (
+                "task,y,a\n",
+                "t:1: expected a column `z` with what is to be ignored, found `task`, `y`, `a`",
+            ),
+            (
+                "task,y,z\n",
+                "t:1: expected columns of features, found none",
+            ),
+            (
+                "task,y,z,a\ns,,,1\n",
+                "t:2: column `y`: expected a number to learn, found nothing",
+            ),
+            (
+                "task,y,z,a\ns,1,,1\n,1,,1\n",
+                "t:3: expected the name of a task, found nothing",
+            ),
+            (
+                "task,y,z,a\ns,nan,,1\n",
+                "t:2: column `y`: expected a number, found `nan`",
+            ),
+            (
+                "task,y,z,a\ns,1,,1e200\n",
+                "t:2: feature `a`: 1e200 is too large to be squared",
+            ),
+            ("task,y,z,a\ns,1,2\n", "t:2: expected 4 fields, found 3"),
+        ] {
+            assert_eq!(table(text).unwrap_err().to_string(), message, "{text:?}");
+        }
+        for (text, message) in [
+            ("\n", "t: no rows"),
+            (
+                "{\"task\":1,\"row\":{\"a\":1}}",
+                "t:1: expected the fields `task`, `row` and `target`, found `task`, `row`",
+            ),
+            (
+                "{\"task\":1,\"row\":{\"a\":1,\"a\":2},\"target\":1}",
+                "t:1: feature `a` stands twice",
+            ),
+            ("[]", "t:1: expected a JSON object, found `[]`"),
+        ] {
+            assert_eq!(jsonl(text).unwrap_err().to_string(), message, "{text:?}");
+        }
+    }
+}

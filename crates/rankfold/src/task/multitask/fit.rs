@@ -1,0 +1,197 @@
+//! A subspace learned along falling ridges, and what it says of each task.
+
+use super::Multitask;
+use super::frame::{Frame, Framing};
+use crate::batch::{Common, Ended, Limits, SharedSubspace, Solver, Tasks};
+use crate::data::TaskRows;
+use crate::linalg::qf;
+use crate::model::{Moments, Standardize, TaskFit, TaskPrior, TaskView};
+use crate::random::normal_at;
+use crate::{Error, Result};
+use faer::Mat;
+
+/// The ridges to choose from, for features of mean square one.
+pub(super) const RIDGES: [f64; 10] = [
+    10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3,
+];
+
+/// Iterations for each ridge on the way.
+const STAGE: usize = 30;
+
+/// Below this share of the cost, an iteration on the way is not worth another one.
+const STAGE_DECREASE: f64 = 1e-6;
+
+/// The purpose of random columns of a subspace.
+const RANDOM_COLUMNS: u64 = 0x7a5c;
+
+/// A subspace, and the common weights where there are some.
+pub(super) struct Learned {
+    pub at: Vec<Mat<f64>>,
+    pub prior: TaskPrior,
+    pub cost: f64,
+    pub iterations: usize,
+    pub ended: Ended,
+}
+
+/// Called after each iteration with its number and the cost; false ends the work.
+pub(super) type See<'a> = &'a mut dyn FnMut(usize, f64) -> bool;
+
+/// What is learned from.
+pub(super) struct Ground {
+    pub frame: Frame,
+    tasks: Tasks,
+    common: Option<Common>,
+    rank: usize,
+    solver: Solver,
+    iterations: usize,
+    tolerance: f64,
+    seed: u64,
+    threads: usize,
+}
+
+impl Ground {
+    pub fn new(
+        options: &Multitask,
+        data: &TaskRows,
+        members: &[u32],
+        standardize: Standardize,
+    ) -> Result<Ground> {
+        let framing = Framing {
+            standardize,
+            bias: options.bias,
+            common: options.common.then_some(options.common_ridge),
+            threads: options.threads,
+        };
+        let frame = Frame::new(data, members, framing)?;
+        let tasks = frame.tasks()?;
+        let common = match framing.common {
+            None => None,
+            Some(mu) => {
+                let common = tasks.common(mu, options.threads);
+                let failed = || Error::failure("the features of all tasks have no Gram matrix");
+                Some(common.ok_or_else(failed)?)
+            }
+        };
+        Ok(Ground {
+            frame,
+            tasks,
+            common,
+            rank: options.rank,
+            solver: options.solver.solver(),
+            iterations: options.iterations,
+            tolerance: options.tolerance,
+            seed: options.seed,
+            threads: options.threads,
+        })
+    }
+
+    /// The ridges to walk down, on the scale of the features.
+    pub fn ridges(&self) -> Vec<f64> {
+        let unit = self.frame.usual_square();
+        RIDGES.iter().map(|ridge| unit * ridge).collect()
+    }
+
+    /// The subspace for a ridge that is large.
+    fn start(&self) -> Result<Vec<Mat<f64>>> {
+        let mu = self.common.as_ref().map(Common::ridge);
+        let c = mu.map(|mu| self.tasks.pooled_ridge(mu, self.threads));
+        let m = self.tasks.features();
+        let u = self.tasks.start(self.rank, c.as_ref()).or_else(|| {
+            // The targets point to fewer directions: random ones for the rest.
+            let entry = |i, j| normal_at(self.seed, RANDOM_COLUMNS, i as u64, j as u64);
+            let mut any = Mat::from_fn(m, self.rank, entry);
+            let known = (1..self.rank).rev();
+            if let Some(known) = known
+                .into_iter()
+                .find_map(|k| self.tasks.start(k, c.as_ref()))
+            {
+                any.subcols_mut(0, known.ncols()).copy_from(&known);
+            }
+            qf(&any)
+        });
+        let u = u.ok_or_else(|| Error::failure("no subspace to start from was found"))?;
+        let mut at = vec![u];
+        at.extend(c);
+        Ok(at)
+    }
+
+    /// Walks down these ridges, each from where the one before ended; `done` gets what
+    /// was learned with each, and says whether to go on.
+    pub fn walk(
+        &self,
+        ridges: &[f64],
+        see: See<'_>,
+        mut done: impl FnMut(f64, &Learned) -> bool,
+    ) -> Result<Learned> {
+        let mut at = self.start()?;
+        let mut before = 0;
+        let mut last = None;
+        for (i, &lambda) in ridges.iter().enumerate() {
+            let problem = SharedSubspace {
+                tasks: &self.tasks,
+                lambda,
+                common: self.common.as_ref(),
+                threads: self.threads,
+            };
+            let limits = match i + 1 == ridges.len() {
+                true => Limits {
+                    iterations: self.iterations,
+                    decrease: self.tolerance,
+                    ..Limits::default()
+                },
+                false => Limits {
+                    iterations: STAGE,
+                    decrease: STAGE_DECREASE,
+                    ..Limits::default()
+                },
+            };
+            let mut watch = |progress: crate::batch::Progress, _: &[Mat<f64>]| {
+                see(before + progress.iteration, progress.cost)
+            };
+            let solved = self.solver.solve(&problem, at, limits, &mut watch);
+            before += solved.iterations;
+            let told = solved.ended == Ended::Told;
+            let learned = Learned {
+                at: solved.point,
+                prior: TaskPrior {
+                    ridge: lambda,
+                    ..self.frame.prior
+                },
+                cost: solved.cost,
+                iterations: before,
+                ended: solved.ended,
+            };
+            let go_on = done(lambda, &learned);
+            at = learned.at.clone();
+            last = Some(learned);
+            if told || !go_on {
+                break;
+            }
+        }
+        last.ok_or_else(|| Error::failure("no ridge was given"))
+    }
+}
+
+impl Learned {
+    /// How rows are seen.
+    pub fn view(&self, frame: &Frame) -> TaskView {
+        let common = self.at.get(1);
+        let common = common.map(|c| (0..c.nrows()).map(|i| c[(i, 0)]).collect());
+        TaskView::new(&self.at[0], common, frame.preprocess.clone())
+    }
+
+    /// The moments of all tasks in the subspace, and what follows from them.
+    pub fn tasks(&self, frame: &Frame) -> (Vec<Moments>, Vec<TaskFit>) {
+        let d = self.at[0].ncols() + 2;
+        let moments = (0..frame.tasks_count()).map(|t| {
+            let mut moments = Moments::new(d);
+            frame
+                .coordinates(t, &self.at)
+                .for_each(|row| moments.add(&row));
+            moments
+        });
+        let moments: Vec<Moments> = moments.collect();
+        let fits = moments.iter().map(|m| self.prior.fit(m)).collect();
+        (moments, fits)
+    }
+}
