@@ -280,15 +280,8 @@ impl<W: Work + Clone> Problem<W> {
         for _ in 0..run.slots {
             simulation.slot().expect("no faults");
         }
-        let trace = |agent: &rankfold::gossip::Agent<W>| {
-            let (blocks, beside) = agent.work().blocks(agent.local());
-            let size = RANK * RANK;
-            let diagonal = (0..RANK).map(|i| i * RANK + i);
-            let sum = |at: usize| blocks.iter().skip(at).step_by(size).sum::<f64>() / m as f64;
-            let beside = (0..RANK).map(|i| beside[(i, i)]).fold(0.0, f64::max);
-            diagonal.map(sum).fold(0.0, f64::max) + beside
-        };
-        simulation.agents().iter().map(trace).fold(0.0, f64::max)
+        let largest = simulation.agents().iter().map(|agent| agent.curvature());
+        largest.fold(0.0, f64::max)
     }
 
     /// The best of five sizes and five rates, by the slots to an error of 1e-3.

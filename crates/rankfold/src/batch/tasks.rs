@@ -123,6 +123,27 @@ impl Tasks {
         self.observations
     }
 
+    /// The squares of all targets.
+    pub(crate) fn squares(&self) -> f64 {
+        self.y.iter().map(|y| y * y).sum::<f64>() + 2.0 * self.rest
+    }
+
+    /// The same tasks with some of their rows, by the numbers of rows among all. Tasks
+    /// with many rows have as many as features, which stand for them.
+    pub(crate) fn filtered(&self, keep: impl Fn(usize) -> bool) -> Result<Tasks> {
+        let m = self.features;
+        let some: Vec<(Vec<f64>, Vec<f64>)> = (0..self.len())
+            .map(|t| {
+                let rows = (self.starts[t]..self.starts[t + 1]).filter(|&row| keep(row));
+                let rows: Vec<usize> = rows.collect();
+                let x = rows.iter().flat_map(|&i| &self.x[i * m..(i + 1) * m]);
+                let y = rows.iter().map(|&i| self.y[i]);
+                (x.copied().collect(), y.collect())
+            })
+            .collect();
+        Tasks::new(m, some.iter().map(|(x, y)| (&x[..], &y[..])))
+    }
+
     /// Where the rows of each task start, and the end of the last.
     pub(crate) fn starts(&self) -> &[usize] {
         &self.starts

@@ -7,7 +7,7 @@
 //! itself as soon as it has heard from a neighbour.
 
 use super::message::{LAST_ROUND, Message, Reader, Refusal, Writer, checksum};
-use super::own::Course;
+use super::own::{Course, curvature};
 use super::work::{Local, Work};
 use crate::linalg::symmetric;
 use crate::manifold::Grassmann;
@@ -128,6 +128,12 @@ impl<W: Work> Agent<W> {
             None => self.local.cost,
             Some(_) => self.work.local(&self.local.u, None).cost,
         }
+    }
+
+    /// The largest curvature of f for a usual row of U: what ρ and steps are measured
+    /// by.
+    pub fn curvature(&self) -> f64 {
+        curvature(&self.work, &self.local)
     }
 
     /// What it did and met.

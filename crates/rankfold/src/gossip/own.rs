@@ -200,6 +200,13 @@ fn prior(work: &impl Work, local: &Local) -> Option<Mat<f64>> {
     symmetric::power(&covariance, -1.0).map(|inverse| faer::Scale(variance) * inverse)
 }
 
+/// The largest curvature of a usual row.
+pub(super) fn curvature(work: &impl Work, local: &Local) -> f64 {
+    let (blocks, beside) = work.blocks(local);
+    let values = symmetric::eigen(&mean_block(&blocks, &beside));
+    values.map_or(0.0, |(values, _)| values.last().copied().unwrap_or(0.0))
+}
+
 /// The mean of the blocks of all rows.
 fn mean_block(blocks: &[f64], beside: &Mat<f64>) -> Mat<f64> {
     let k = beside.nrows();

@@ -31,6 +31,11 @@ impl Regressions {
         }
     }
 
+    /// The tasks.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
     /// How many tasks there are.
     pub fn len(&self) -> usize {
         self.tasks.len()
@@ -214,6 +219,7 @@ pub(super) mod tests {
                 let problem = SharedSubspace {
                     tasks: &tasks,
                     lambda,
+                    common: None,
                     threads: 1,
                 };
                 let own = Regressions::new(tasks.clone(), lambda);
