@@ -146,7 +146,11 @@ fn judge<W: Work + Clone>(
     steps: Steps,
     watch: WatchGossip<'_>,
 ) -> Result<Option<f64>> {
-    let (simulation, stopped) = options.run(fold.works.clone(), rho, steps, watch)?;
+    let mut trying = |event: GossipEvent<'_>| match event {
+        GossipEvent::Slot(status) => watch(GossipEvent::Trying(status)),
+        other => watch(other),
+    };
+    let (simulation, stopped) = options.run(fold.works.clone(), rho, steps, &mut trying)?;
     if stopped {
         return Ok(None);
     }

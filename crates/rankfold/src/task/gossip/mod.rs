@@ -126,7 +126,9 @@ pub struct Gossip {
 pub enum GossipEvent<'a> {
     /// Settings were tried on data that was held out.
     Tried(&'a GossipTrial),
-    /// How far the run has come.
+    /// How far a run has come that tries settings.
+    Trying(&'a Status),
+    /// How far the run itself has come.
     Slot(&'a Status),
 }
 
