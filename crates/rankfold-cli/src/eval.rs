@@ -14,10 +14,12 @@ use rankfold::{Error, Model, Real, Result};
 use serde_json::{Value, json};
 
 use crate::eval_kernel::EvalKernel;
+use crate::eval_tasks::EvalTasks;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
 use crate::rows::{Fields, check_objects, not_for_ranking, note_unknown, placed, read_rows};
+use crate::task_columns::{ColumnsOfTasks, not_for_tasks, only_for_tasks};
 use crate::train::ScoreName;
 use crate::train_completion::not_for_ratings;
 use crate::train_pairs::read_pairs;
@@ -48,6 +50,11 @@ use crate::train_pairs::read_pairs;
 /// and the clusters that k-means finds. The controls are the kernel of the rows of DATA before
 /// learning, and the same with items that training knew to be alike taken for one.
 ///
+/// A model of tasks is measured by its nmse: the mean squared error of a task as a share of the
+/// variance of all its targets, averaged over tasks. The control is the mean target of each task;
+/// with --train also a ridge regression for all tasks (pooled), one for each task (ridge), and the
+/// alternating minimisation of Argyriou, Evgeniou and Pontil, all fitted to those rows.
+///
 /// With --objects every row is a query against all objects, and objects with its
 /// label should come first. Where rows and objects have features of their own,
 /// there is no control.
@@ -66,6 +73,8 @@ use crate::train_pairs::read_pairs;
   rankfold eval kernel.safetensors digits.csv
   rankfold eval kernel.safetensors --labels labels.txt --clusters 3
       for a model of `train kernel`: the items with their labels
+  rankfold eval tasks.safetensors test.csv --train train.csv --per-task
+      for a model of `train multitask`
   rankfold eval model.safetensors news.jsonl --where split=test
       documents, for a model that was trained with --vocabulary")]
 pub struct Eval {
@@ -93,7 +102,8 @@ pub struct Eval {
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 
-    /// The rows whose nearest vote for a class, for a metric [default: the other rows of DATA]
+    /// The rows whose nearest vote for a class, for a metric [default: the other rows of DATA]; those
+    /// that controls learn from, for a model of tasks
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
 
@@ -105,6 +115,13 @@ pub struct Eval {
     /// Clusters of the items of a kernel [default: as many as there are labels]
     #[arg(long, value_name = "N")]
     clusters: Option<usize>,
+
+    #[command(flatten)]
+    tasks: ColumnsOfTasks,
+
+    /// Print the error of each task as well, for a model of tasks
+    #[arg(long)]
+    per_task: bool,
 
     #[command(flatten)]
     fields: Fields,
@@ -150,12 +167,36 @@ impl Eval {
                 "DATA is needed: what the model is measured on",
             ));
         }
+        if let Ok((_, card)) = model.task_parts() {
+            self.only_for_pairs()?;
+            not_for_tasks(&[
+                ("--labels", self.labels.is_some()),
+                ("--objects", self.objects.is_some()),
+                ("--score", self.score.is_some()),
+            ])?;
+            let eval = EvalTasks {
+                model: &model,
+                data: self.data(),
+                train: self.train.as_deref(),
+                columns: self.tasks.or(Some(card)),
+                per_task: self.per_task,
+                threads: crate::threads(self.threads),
+                start,
+            };
+            return eval.run(output);
+        }
+        only_for_tasks(&self.tasks)?;
+        if self.per_task {
+            return Err(Error::input(
+                "--per-task is for models of `train multitask`",
+            ));
+        }
         if model.card.task == "metric" {
             self.only_for_pairs()?;
             return self.metric(&model, start, output);
         }
         if self.train.is_some() {
-            let message = "--train is for models of `train metric`";
+            let message = "--train is for models of `train metric` and `train multitask`";
             return Err(Error::input(message).in_file(&self.model));
         }
         if model.prior.is_some() {
@@ -537,7 +578,7 @@ impl Eval {
 }
 
 /// Not-a-number, the mean over nothing, is `null`.
-fn numbers(metrics: &rankfold::model::Metrics) -> Value {
+pub fn numbers(metrics: &rankfold::model::Metrics) -> Value {
     metrics
         .iter()
         .map(|(name, value)| (name.clone(), json!(value)))

@@ -88,6 +88,20 @@ impl Info {
         } else if model.objects.is_some() {
             json["new_object_features"] = json!(card.counters.new_object_features);
         }
+        if let Ok((space, own)) = model.task_parts() {
+            json["solver"] = json!(own.solver);
+            json["tasks"] = json!(shape.1);
+            json["new_tasks"] = json!(card.counters.new_object_features);
+            json["rows"] = json!(space.moments.iter().map(|m| m.count).sum::<f64>() as u64);
+            json["standardize"] = json!(own.standardize.name());
+            json["task_column"] = json!(own.task_column);
+            json["target_column"] = json!(own.target_column);
+            json["ignored_columns"] = json!(own.ignored_columns.join(", "));
+            json["common"] = json!(space.common.is_some());
+            json["common_ridge"] = json!(own.common_ridge);
+            json["bias_ridge"] = json!(own.prior.bias_ridge);
+            json["target_mean"] = json!(own.prior.target_mean);
+        }
         if let Some(kernel) = &card.kernel {
             json["items"] = json!(shape.0);
             json["map"] = json!(kernel.map);

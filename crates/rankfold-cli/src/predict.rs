@@ -14,7 +14,9 @@ use crate::output::Output;
 use crate::paths;
 use crate::predict_labels::RowsAndLabels;
 use crate::predict_ratings::UsersAndItems;
+use crate::predict_tasks::TasksAndRows;
 use crate::rows::{Fields, NamedRows, check_objects, not_for_ranking};
+use crate::task_columns::{ColumnsOfTasks, not_for_tasks, only_for_tasks};
 use crate::train::ScoreName;
 use crate::train_completion::not_for_ratings;
 use crate::uncertainty::Uncertainty;
@@ -41,6 +43,10 @@ use crate::uncertainty::Uncertainty;
 /// have, and what comes after is ignored. Of a user or an item that the model does
 /// not know, what it knows of the other is printed; such lines are counted.
 ///
+/// For a model of tasks the lines are rows with their task, as in training, and the target of
+/// each is printed. Of a task that the model does not know, what tasks have in common is used; such
+/// rows are counted.
+///
 /// With --uncertainty, for models of AROMA, a line is `score sd low high`, and for
 /// triplets `score sd low high probability`: the probability that the positive
 /// ranks above the negative.
@@ -57,6 +63,8 @@ use crate::uncertainty::Uncertainty;
       distances, for a model of `train metric`
   rankfold predict kernel.safetensors pairs.txt
       distances of items, for a model of `train kernel`
+  rankfold predict tasks.safetensors rows.csv
+      targets, for a model of `train multitask`
   echo '17 4' | rankfold predict model.safetensors - --rows rows.svm --strict")]
 pub struct Predict {
     /// The model
@@ -88,6 +96,9 @@ pub struct Predict {
         default_value = "user,item,rating"
     )]
     columns: RatingColumns,
+
+    #[command(flatten)]
+    tasks: ColumnsOfTasks,
 
     #[command(flatten)]
     uncertainty: Uncertainty,
@@ -122,6 +133,23 @@ impl Predict {
             };
             return pairs.run(output);
         }
+        if let Ok((_, card)) = model.task_parts() {
+            not_for_tasks(&[
+                ("--rows", self.rows.is_some()),
+                ("--objects", self.objects.is_some()),
+                ("--uncertainty", self.uncertainty.wanted),
+                ("--score", self.score.is_some()),
+            ])?;
+            let rows = TasksAndRows {
+                model: &model,
+                input: &self.input,
+                columns: self.tasks.or(Some(card)),
+                strict: self.strict,
+                start,
+            };
+            return rows.run(output);
+        }
+        only_for_tasks(&self.tasks)?;
         if model.card.kernel.is_some() {
             if self.objects.is_some() {
                 return Err(Error::input("--objects is not for kernels"));

@@ -17,6 +17,7 @@ use crate::shared_options::{Precision, SharedOptions};
 use crate::train_completion::TrainCompletion;
 use crate::train_kernel::TrainKernel;
 use crate::train_metric::TrainMetric;
+use crate::train_multitask::TrainMultitask;
 use crate::train_pairs::TrainPairs;
 use crate::train_ranking::TrainRanking;
 
@@ -35,6 +36,7 @@ enum Task {
     Pairs(Box<TrainPairs>),
     Metric(Box<TrainMetric>),
     Kernel(Box<TrainKernel>),
+    Multitask(Box<TrainMultitask>),
 }
 
 impl Train {
@@ -46,6 +48,7 @@ impl Train {
             Task::Pairs(train) => train.run(output),
             Task::Metric(train) => train.run(output),
             Task::Kernel(train) => train.run(output),
+            Task::Multitask(train) => train.run(output),
         }
     }
 }

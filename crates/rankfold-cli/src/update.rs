@@ -16,9 +16,11 @@ use serde_json::json;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::rows::{Fields, not_for_ranking, read_rows};
+use crate::task_columns::{ColumnsOfTasks, not_for_tasks, only_for_tasks};
 use crate::train_completion::not_for_ratings;
 use crate::update_map::UpdateMap;
 use crate::update_ratings::UpdateRatings;
+use crate::update_tasks::UpdateTasks;
 use crate::{paths, patient};
 
 /// Go on learning from more examples, one at a time
@@ -71,6 +73,9 @@ use crate::{paths, patient};
   echo '{\"left\":17,\"right\":4,\"same\":true}' |
       rankfold update metric.safetensors --rows rows.csv -o metric.safetensors
       a pair for a model of `train metric`
+  rankfold update tasks.safetensors new-school.csv -o tasks.safetensors
+      rows of tasks, known or new, for a model of `train multitask`; a table as in training, or lines
+      such as {\"task\":\"s7\",\"row\":{\"age\":11},\"target\":31}
   rankfold update ratings.safetensors new-ratings.jsonl -o ratings.safetensors
       lines such as {\"user\":\"ann\",\"item\":\"m17\",\"rating\":4}, for a model of `train
       completion`")]
@@ -101,6 +106,9 @@ pub struct Update {
     /// Write the model after every N examples, too
     #[arg(long, value_name = "N")]
     save_every: Option<u64>,
+
+    #[command(flatten)]
+    tasks: ColumnsOfTasks,
 
     #[command(flatten)]
     fields: Fields,
@@ -160,6 +168,23 @@ impl Update {
             };
             return update.run(model, output);
         }
+        if let Ok((_, card)) = model.task_parts() {
+            not_for_tasks(&[
+                ("--rows", self.rows.is_some()),
+                ("--objects", self.objects.is_some()),
+                ("--step-size", self.step_size.is_some()),
+            ])?;
+            let update = UpdateTasks {
+                model: &self.model,
+                stream: &self.stream,
+                output: &self.output,
+                columns: self.tasks.or(Some(card)),
+                save_every: self.save_every,
+                start,
+            };
+            return update.run(model, output);
+        }
+        only_for_tasks(&self.tasks)?;
         if model.card.kernel.is_some() {
             for (option, given) in [
                 ("--rows", self.rows.is_some()),

@@ -169,6 +169,11 @@ impl TaskLines {
         Ok(Self::new(source, features, targets))
     }
 
+    /// Examples with targets from any JSON lines.
+    pub fn from_lines(lines: Lines) -> Self {
+        Self::jsonl(lines, true)
+    }
+
     fn jsonl(lines: Lines, targets: bool) -> Self {
         Self::new(Source::Jsonl(lines), Ids::new(), targets)
     }
