@@ -55,8 +55,8 @@ enum Task {
 ///
 /// Each agent has the ratings of its users and a subspace of the items. Neighbours send
 /// each other these subspaces, never ratings, until they agree. The mean of all subspaces
-/// is the model; the model of each agent, for its own users, is written beside it. Before the
-/// run, agents know the mean of all ratings and a random subspace to start from.
+/// is the model; the model of each agent, for its own users, is written beside it. All that
+/// agents know of each other before the run is the mean of all ratings.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold gossip run completion ratings.csv --agents 5 --rank 3 -o m.safetensors
@@ -111,8 +111,8 @@ struct RunCompletion {
 /// Each agent has the rows of its tasks and a subspace of the features. Neighbours send
 /// each other these subspaces, never rows, until they agree. The mean of all subspaces is
 /// the model; the model of each agent, for its own tasks, is written beside it. Before the
-/// run, agents know what concerns all tasks: scales, the spread of biases, common weights,
-/// and a random subspace to start from.
+/// run, agents know what concerns all tasks: scales, the spread of biases, and common
+/// weights.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold gossip run multitask pupils.csv --agents 6 --rank 3 -o m.safetensors \\
@@ -336,7 +336,10 @@ impl RunMultitask {
         let found = watcher.finish(found, &self.data)?;
         let (names, features) = (data.names.len(), data.features.len());
         let sizes = json!({"tasks": names, "features": features, "rows": data.len()});
-        let text = format!("{} rows of {features} features in {names} tasks", data.len());
+        let text = format!(
+            "{} rows of {features} features in {names} tasks",
+            data.len()
+        );
         self.agents
             .finish(&found, "multitask", (sizes, text), start, output)
     }

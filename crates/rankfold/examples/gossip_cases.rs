@@ -8,12 +8,14 @@
 //! ```
 //!
 //! CASE is 1, 2, 3, 4 or 6; METHOD `own`, `plain`, `scaled` or `euclidean`; SCHEDULE
-//! `stochastic` or `parallel`; S makes all sizes smaller, 1 is those of the paper.
+//! `stochastic` or `parallel`; `--share S` makes all sizes smaller, 1 is those of the
+//! paper; `--start alone` or `random` is where agents start: what they find alone, which
+//! is usual with `own`, or one random subspace.
 
 use faer::Mat;
 use rankfold::batch::{Observed, Part, Tasks};
 use rankfold::gossip::{
-    Columns, Euclidean, Graph, Regressions, Schedule, Settings, Simulation, Steps, Work,
+    Columns, Euclidean, Graph, Regressions, Schedule, Settings, Simulation, Steps, Work, alone,
 };
 use rankfold::linalg::qf;
 use rankfold::manifold::Grassmann;
@@ -136,6 +138,8 @@ struct Run {
     slots: u64,
     seed: u64,
     threads: usize,
+    /// Whether agents start from what they find alone, or all from one random place.
+    alone: bool,
 }
 
 /// What a slot came to.
@@ -146,6 +150,12 @@ struct Point {
 }
 
 impl<W: Work + Clone> Problem<W> {
+    /// What each agent finds alone.
+    fn starts(&self, seed: u64) -> Vec<Mat<f64>> {
+        let starts = self.works.iter().map(|work| alone(work, RANK, seed));
+        starts.map(|start| start.expect("a start")).collect()
+    }
+
     /// Runs until `see` says that it is enough.
     fn run(&self, run: Run, see: &mut dyn FnMut(Point) -> bool) {
         let m = self.works[0].dimension();
@@ -179,7 +189,11 @@ impl<W: Work + Clone> Problem<W> {
         };
         let works = self.works.clone();
         let edges = graph.edges().to_vec();
-        let simulation = Simulation::new(works, graph, self.rho, &[start], settings);
+        let starts = match run.alone {
+            true => self.starts(run.seed),
+            false => vec![start],
+        };
+        let simulation = Simulation::new(works, graph, self.rho, &starts, settings);
         let mut simulation = simulation.expect("a sound problem");
         for slot in 0..=run.slots {
             let agents = simulation.agents();
@@ -265,17 +279,16 @@ impl<W: Work + Clone> Problem<W> {
             slots: 20,
             seed: 1,
             threads: 2,
+            alone: true,
         };
         let graph = Graph::path(AGENTS).expect("agents");
-        let m = self.works[0].dimension();
-        let start = Mat::from_fn(m, RANK, |i, j| normal_at(run.seed, 77, i as u64, j as u64));
         let settings = Settings {
             threads: run.threads,
             ..Settings::default()
         };
         let works = self.works.clone();
-        let start = [qf(&start).expect("full rank")];
-        let simulation = Simulation::new(works, graph, self.rho, &start, settings);
+        let starts = self.starts(run.seed);
+        let simulation = Simulation::new(works, graph, self.rho, &starts, settings);
         let mut simulation = simulation.expect("a sound problem");
         for _ in 0..run.slots {
             simulation.slot().expect("no faults");
@@ -346,6 +359,7 @@ struct Asked {
     share: f64,
     seed: u64,
     threads: usize,
+    start: String,
 }
 
 fn carry_out<W: Work + Clone>(problem: &Problem<W>, asked: &Asked) {
@@ -362,6 +376,11 @@ fn carry_out<W: Work + Clone>(problem: &Problem<W>, asked: &Asked) {
         slots: number(4).unwrap_or(1000.0) as u64,
         seed: asked.seed,
         threads: asked.threads,
+        alone: match asked.start.as_str() {
+            "alone" => true,
+            "random" => false,
+            _ => method == "own",
+        },
     };
     if word(0) == Some("grid") {
         return problem.grid(case, method, run);
@@ -382,9 +401,14 @@ fn main() {
         share: 1.0,
         seed: 0,
         threads: 2,
+        start: String::new(),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
+        if argument == "--start" {
+            asked.start = arguments.next().expect("a value");
+            continue;
+        }
         let mut value = || {
             let value = arguments.next().expect("a value");
             value.parse::<f64>().expect("a number")

@@ -265,6 +265,9 @@ impl<W: Work> Agent<W> {
             self.course.steps,
             self.course.level.to_bits(),
             self.course.before.to_bits(),
+            self.course.residuals.to_bits(),
+            self.course.still,
+            self.course.share.to_bits(),
             u64::from(self.course.prior.is_some()),
         ] {
             out.word(word);
@@ -356,9 +359,17 @@ impl<W: Work> Agent<W> {
             steps: words.word()?,
             level: f64::from_bits(words.word()?),
             before: f64::from_bits(words.word()?),
+            residuals: f64::from_bits(words.word()?),
+            still: words.word()?,
+            share: f64::from_bits(words.word()?),
             prior: None,
         };
-        (course.level > 0.0 && course.level.is_finite() && !course.before.is_nan()).then_some(())?;
+        let sound = course.level > 0.0
+            && course.level.is_finite()
+            && (0.0..=1.0).contains(&course.share)
+            && !course.before.is_nan()
+            && !course.residuals.is_nan();
+        sound.then_some(())?;
         if words.word()? == 1 {
             let prior = words.matrix(rank, rank)?;
             prior.is_all_finite().then_some(())?;

@@ -211,6 +211,29 @@ impl Work for Columns {
         self.index.len()
     }
 
+    fn left_over(&self, at: Option<&Local>, v: &[f64]) -> Vec<f64> {
+        let mut out = vec![0.0; self.rows];
+        let mut left = Vec::new();
+        for j in 0..self.len() {
+            let (index, value) = self.line(j);
+            left.clear();
+            match at {
+                None => left.extend_from_slice(value),
+                Some(at) => {
+                    let w = at.weights.row(j);
+                    let rest = |(&i, y): (&u32, &f64)| y - dot_row(at.rows.row(i as usize), w);
+                    left.extend(index.iter().zip(value).map(rest));
+                }
+            }
+            let entries = index.iter().zip(&left);
+            let sum: f64 = entries.map(|(&i, e)| e * v[i as usize]).sum();
+            for (&i, e) in index.iter().zip(&left) {
+                out[i as usize] += sum * e;
+            }
+        }
+        out
+    }
+
     fn local(&self, u: &Mat<f64>, prior: Option<&Mat<f64>>) -> Local {
         let rows = Rowwise::from_mat(u);
         let passed = self.pass(u, &rows, prior);

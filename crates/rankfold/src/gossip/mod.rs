@@ -12,6 +12,7 @@
 //! the baseline without geometry.
 
 mod agent;
+mod alone;
 mod columns;
 mod euclidean;
 mod graph;
@@ -24,6 +25,7 @@ mod tests;
 mod work;
 
 pub use agent::{Agent, Counters, Received};
+pub use alone::alone;
 pub use columns::Columns;
 pub use euclidean::Euclidean;
 pub use graph::Graph;

@@ -27,11 +27,19 @@ use crate::linalg::symmetric;
 use crate::manifold::{Grassmann, dot};
 use faer::Mat;
 
-/// Steps with the whole prior, and those until it has faded away.
-const PRIOR: [u64; 2] = [10, 20];
+/// Steps with the whole prior, at least and at most.
+const PRIOR: [u64; 2] = [10, 80];
+
+/// The prior fades when residuals fell by less than this share in so many steps, one
+/// after the other.
+const STILL: f64 = 0.1;
+const STILL_STEPS: u64 = 3;
+
+/// The share of the prior below which it is gone.
+const LEAST_PRIOR: f64 = 1e-3;
 
 /// Steps after which ρ doubles each time, and after which it is there.
-const GROWTH: [u64; 2] = [30, 80];
+const GROWTH: [u64; 2] = [60, 120];
 
 /// The first ρ, as a share of the smallest curvature.
 const FIRST_LEVEL: f64 = 0.01;
@@ -54,6 +62,12 @@ pub(super) struct Course {
     pub level: f64,
     /// The cost before the last step.
     pub before: f64,
+    /// The same for residuals.
+    pub residuals: f64,
+    /// Steps in which these hardly fell, without one in between in which they did.
+    pub still: u64,
+    /// The share of the prior that is left.
+    pub share: f64,
     /// The prior of the cost at hand.
     pub prior: Option<Mat<f64>>,
 }
@@ -64,25 +78,39 @@ impl Default for Course {
             steps: 0,
             level: FIRST_LEVEL,
             before: f64::INFINITY,
+            residuals: f64::INFINITY,
+            still: 0,
+            share: 1.0,
             prior: None,
         }
     }
 }
 
 impl Course {
-    /// The share of the prior that is left.
-    fn fading(&self) -> f64 {
-        match self.steps {
-            k if k < PRIOR[0] => 1.0,
-            k if k < PRIOR[1] => 0.5f64.powi((k - PRIOR[0] + 1) as i32),
-            _ => 0.0,
+    /// The share of the prior for the next step. It begins to fade when the own data
+    /// have little more to say, and is gone ten steps later.
+    fn fade(&mut self, residuals: f64) -> f64 {
+        if self.steps > 0 && self.share > 0.0 {
+            self.still = match residuals > (1.0 - STILL) * self.residuals {
+                true => self.still + 1,
+                false => 0,
+            };
+            let settled = self.steps >= PRIOR[0] && self.still >= STILL_STEPS;
+            if self.share < 1.0 || settled || self.steps >= PRIOR[1] {
+                self.share = match self.share > LEAST_PRIOR {
+                    true => 0.5 * self.share,
+                    false => 0.0,
+                };
+            }
         }
+        self.residuals = residuals;
+        self.share
     }
 
     /// Sets the prior for the next step: where it changes, the cost is another one,
     /// and is asked for anew.
     fn set_prior(&mut self, work: &impl Work, local: &mut Local) {
-        let share = self.fading();
+        let share = self.fade(local.residuals);
         let prior = match share > 0.0 {
             true => prior(work, local).map(|prior| faer::Scale(share) * prior),
             false => None,

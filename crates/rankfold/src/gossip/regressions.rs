@@ -118,6 +118,26 @@ impl Work for Regressions {
         self.tasks.observations()
     }
 
+    fn left_over(&self, at: Option<&Local>, v: &[f64]) -> Vec<f64> {
+        let m = self.dimension();
+        let (x, y) = self.tasks.rows(0..self.len());
+        let along = x * Mat::from_fn(m, 1, |i, _| v[i]);
+        let z = at.map(|at| Rowwise::from_mat(&(x * &at.u)));
+        let mut e = Mat::<f64>::zeros(y.len(), 1);
+        for (t, line) in self.tasks.starts().windows(2).enumerate() {
+            let rows = line[0]..line[1];
+            for row in rows.clone() {
+                let known = z.as_ref().zip(at);
+                let known = known.map_or(0.0, |(z, at)| dot_row(z.row(row), at.weights.row(t)));
+                e[(row, 0)] = y[row] - known;
+            }
+            let sum: f64 = rows.clone().map(|row| e[(row, 0)] * along[(row, 0)]).sum();
+            rows.for_each(|row| e[(row, 0)] *= sum);
+        }
+        let back = x.transpose() * e;
+        (0..m).map(|i| back[(i, 0)]).collect()
+    }
+
     fn local(&self, u: &Mat<f64>, prior: Option<&Mat<f64>>) -> Local {
         Local::new(u, Rowwise::from_mat(u), self.pass(u, prior))
     }

@@ -14,6 +14,10 @@ pub trait Work: Send + Sync {
     /// How many numbers are explained: known entries, or targets.
     fn observations(&self) -> usize;
 
+    /// E Eᵀ v, where E has a column for each w: what is left of that column or task, seen
+    /// in m-dimensional space. Without a subspace nothing is explained yet.
+    fn left_over(&self, at: Option<&Local>, v: &[f64]) -> Vec<f64>;
+
     /// All that is known at a subspace, in one pass over the data. With a prior R the
     /// cost of each w has ½ wᵀRw more.
     fn local(&self, u: &Mat<f64>, prior: Option<&Mat<f64>>) -> Local;

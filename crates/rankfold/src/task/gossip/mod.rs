@@ -2,8 +2,7 @@
 //! a subspace and keep their data.
 //!
 //! Before a run, agents share a few numbers that concern all: the mean of the ratings,
-//! or scales and common weights of tasks, ρ, and the seed of a random subspace that all
-//! start from. From then on they send subspaces only.
+//! or scales and common weights of tasks, and ρ. From then on they send subspaces only.
 
 mod choose;
 mod completion;
@@ -11,9 +10,10 @@ mod multitask;
 
 pub use choose::GossipTrial;
 
-use crate::gossip::{Graph, Schedule, Settings, Simulation, Status, Steps, Work};
+use crate::gossip::{Graph, Schedule, Settings, Simulation, Status, Steps, Work, alone};
 use crate::linalg::qf;
 use crate::model::{GossipCard, Model};
+use crate::parallel::map_blocks;
 use crate::random::normal_at;
 use crate::task::Clip;
 use crate::{Error, Result, memory};
@@ -350,10 +350,20 @@ impl Gossip {
         rho: f64,
         steps: Steps,
     ) -> Result<Simulation<W>> {
-        let m = works[0].dimension();
-        let entry = |i, j| normal_at(self.seed, START, i as u64, j as u64);
-        let start = qf(&Mat::from_fn(m, self.rank, entry))
-            .ok_or_else(|| Error::failure("no subspace to start from was found"))?;
+        let starts = match steps {
+            // What each finds alone.
+            Steps::Own => map_blocks(works.len(), 1, self.threads, |i| {
+                alone(&works[i.start], self.rank, self.seed)
+            }),
+            // As in the paper, one for all.
+            Steps::Given { .. } => {
+                let (m, r) = (works[0].dimension(), self.rank);
+                let entry = |i, j| normal_at(self.seed, START, i as u64, j as u64);
+                vec![qf(&Mat::from_fn(m, r, entry))]
+            }
+        };
+        let starts: Option<Vec<Mat<f64>>> = starts.into_iter().collect();
+        let starts = starts.ok_or_else(|| Error::failure("no subspace to start from was found"))?;
         let settings = Settings {
             schedule: self.schedule,
             steps,
@@ -362,7 +372,7 @@ impl Gossip {
             ..Settings::default()
         };
         let graph = self.shape.graph(self.agents, self.seed)?;
-        Simulation::new(works, graph, rho, &[start], settings)
+        Simulation::new(works, graph, rho, &starts, settings)
     }
 
     /// The run itself; and whether it was told to stop.
