@@ -81,7 +81,7 @@ struct RunCompletion {
 
     /// λ, the penalty on what is predicted where nothing is known, from 0 to 1 [default: chosen by
     /// validation]
-    #[arg(long, value_name = "L")]
+    #[arg(long, value_name = "L", allow_hyphen_values = true)]
     regularization: Option<f64>,
 
     /// What is subtracted from all ratings [default: their mean]
@@ -136,7 +136,7 @@ struct RunMultitask {
 
     /// λ of λ/2 ‖w‖² a task, beside half of its squared errors [default: chosen by validation, as
     /// `train multitask` does]
-    #[arg(long, value_name = "L")]
+    #[arg(long, value_name = "L", allow_hyphen_values = true)]
     regularization: Option<f64>,
 
     /// How features and targets are scaled [default: `global` or `task`, chosen by validation]
@@ -185,7 +185,7 @@ struct Agents {
 
     /// ρ of ρ/2 Σ dist² between neighbours [default: a tenth of the curvature that an agent would have
     /// if the subspace explained everything]
-    #[arg(long, value_name = "RHO")]
+    #[arg(long, value_name = "RHO", allow_hyphen_values = true)]
     rho: Option<f64>,
 
     /// Which edges are used at a time
@@ -193,11 +193,17 @@ struct Agents {
     schedule: ScheduleName,
 
     /// a of steps a/(1 + bk) in slot k [default: agents choose their steps]
-    #[arg(long, value_name = "A")]
+    #[arg(long, value_name = "A", allow_hyphen_values = true)]
     step_a: Option<f64>,
 
     /// b of these steps
-    #[arg(long, value_name = "B", requires = "step_a", default_value_t = 0.0)]
+    #[arg(
+        long,
+        value_name = "B",
+        requires = "step_a",
+        default_value_t = 0.0,
+        allow_hyphen_values = true
+    )]
     step_b: f64,
 
     /// Choose a and b by cross-validation with so many parts

@@ -7,9 +7,7 @@
 
 use faer::Mat;
 use rankfold::batch::{Observed, Part};
-use rankfold::gossip::{
-    Columns, Graph, Schedule, Settings, Simulation, Steps, Work, message_size,
-};
+use rankfold::gossip::{Columns, Graph, Schedule, Settings, Simulation, Steps, Work, message_size};
 use rankfold::linalg::qf;
 use rankfold::random::{Random, normal_at};
 use std::hint::black_box;

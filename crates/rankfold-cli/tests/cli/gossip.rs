@@ -199,7 +199,8 @@ fn tasks_are_divided_as_well() {
         let rank = ["--rank", "2", "--slots", "80", "--json"];
         place.run(&[&command[..], &rank, more].concat())
     };
-    let report = run(&["--regularization", "0.01", "--standardize", "none"]).json();
+    let plain = ["--standardize", "none", "--no-common", "--no-bias"];
+    let report = run(&[&["--regularization", "0.001"], &plain[..]].concat()).json();
     assert_eq!(
         (&report["tasks"], &report["task"]),
         (&12.into(), &"multitask".into())

@@ -258,7 +258,8 @@ fn noisy(seed: u64) -> Vec<Columns> {
     let factor = |side, i, a| normal_at(seed, side, i as u64, a as u64);
     let mut entries = Vec::new();
     for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-        if crate::random::splitmix64(seed * 1_000_003 + (i * n + j) as u64) % 2 == 0 {
+        let key = crate::random::splitmix64(seed * 1_000_003 + (i * n + j) as u64);
+        if key.is_multiple_of(2) {
             let exact: f64 = (0..r).map(|a| factor(0, i, a) * factor(1, j, a)).sum();
             let noise = 0.3 * factor(2, i, j);
             entries.push((i as u32, j as u32, exact + noise));
