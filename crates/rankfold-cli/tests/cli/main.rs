@@ -10,6 +10,7 @@ mod learners;
 mod matrices;
 mod metric;
 mod metric_online;
+mod multitask;
 mod objects;
 mod pairs;
 mod ranking;

@@ -5,6 +5,7 @@ mod newsgroups;
 mod ratings;
 #[path = "../support/mod.rs"]
 mod support;
+mod tasks;
 
 use rankfold::data::{Features, read_labelled};
 use support::{Place, data};

@@ -1,9 +1,11 @@
 //! Many regressions with features in common, and the search for a subspace of the
 //! features that is enough for all of them.
 
+use super::normal::Normal;
 use super::solve::{Local, Objective};
+use crate::kernel::dot;
 use crate::linalg::{qf, symmetric};
-use crate::manifold::{Blocks, Grassmann, dot};
+use crate::manifold::{Blocks, Grassmann, Manifold};
 use crate::parallel::map_blocks;
 use crate::{Error, Result, memory};
 use faer::linalg::solvers::Solve;
@@ -12,6 +14,9 @@ use std::ops::Range;
 
 /// Rows of several tasks that are worked on together.
 const BLOCK: usize = 1024;
+
+/// Numbers in the rows of all tasks from which on threads pay.
+const LEAST_FOR_THREADS: usize = 1 << 20;
 
 /// Regression tasks on the same features.
 ///
@@ -298,71 +303,92 @@ pub struct SharedSubspace<'a> {
     pub threads: usize,
 }
 
-/// A task seen in a subspace.
-struct Seen {
-    /// (ZᵀZ + λI)⁻¹ for Z = XU, or its pseudo-inverse.
-    inverse: Mat<f64>,
-    weights: Mat<f64>,
-}
-
 /// A block of tasks seen in a subspace.
 struct SeenBlock {
     /// XU.
     z: Mat<f64>,
-    tasks: Vec<Seen>,
+    /// The weights of each task, and the factor of its normal equations.
+    tasks: Vec<(Vec<f64>, Vec<f64>)>,
     /// XUw − y.
     residuals: Vec<f64>,
     cost: f64,
 }
 
+impl SeenBlock {
+    /// Rows of a column of XU.
+    fn column(&self, k: usize, rows: &Range<usize>) -> &[f64] {
+        &self.z.col_as_slice(k)[rows.clone()]
+    }
+}
+
+/// y += a x.
+fn add(y: &mut [f64], a: f64, x: &[f64]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x);
+}
+
 impl SharedSubspace<'_> {
-    fn see(&self, block: Range<usize>, at: &[Mat<f64>]) -> SeenBlock {
-        let u = &at[0];
-        let (x, y) = self.tasks.rows(block.clone());
-        let (z, r) = (x * u, u.ncols());
-        let common = self.common.map(|_| x * &at[1]);
+    /// The rows of a task within its block.
+    fn rows_in(&self, block: &Range<usize>, task: usize) -> Range<usize> {
         let first = self.tasks.starts[block.start];
-        let mut residuals = Vec::with_capacity(y.len());
-        let mut tasks = Vec::with_capacity(block.len());
-        let mut cost = 0.0;
-        for t in block {
-            let (from, to) = (
-                self.tasks.starts[t] - first,
-                self.tasks.starts[t + 1] - first,
-            );
-            let z = z.subrows(from, to - from);
-            let known = |i: usize| common.as_ref().map_or(0.0, |common| common[(i, 0)]);
-            let target = Mat::from_fn(to - from, 1, |i, _| y[from + i] - known(from + i));
-            let mut a = z.transpose() * z;
-            let largest = (0..r).map(|i| a[(i, i)]).fold(0.0, f64::max);
-            (0..r).for_each(|i| a[(i, i)] += self.lambda);
-            // Values that are nothing but rounding have no weights.
-            let inverse = symmetric::map(&a, |value| match value > 1e-13 * largest {
-                true => 1.0 / value,
-                false => 0.0,
-            });
-            let inverse = inverse.unwrap_or_else(|| Mat::zeros(r, r));
-            let mut weights = &inverse * (z.transpose() * &target);
-            // Once more on what is left: normal equations lose half of the digits.
-            let left = &target - z * &weights;
-            let more = z.transpose() * &left - faer::Scale(self.lambda) * &weights;
-            weights += &inverse * more;
-            let left = z * &weights - target;
-            cost += 0.5 * (left.squared_norm_l2() + self.lambda * weights.squared_norm_l2());
-            residuals.extend((0..to - from).map(|i| left[(i, 0)]));
-            tasks.push(Seen { inverse, weights });
+        self.tasks.starts[task] - first..self.tasks.starts[task + 1] - first
+    }
+
+    fn see(&self, block: Range<usize>, at: &[Mat<f64>]) -> SeenBlock {
+        let (x, y) = self.tasks.rows(block.clone());
+        let r = at[0].ncols();
+        let mut seen = SeenBlock {
+            z: x * &at[0],
+            tasks: Vec::with_capacity(block.len()),
+            residuals: y.iter().map(|y| -y).collect(),
+            cost: 0.0,
+        };
+        if self.common.is_some() {
+            add(&mut seen.residuals, 1.0, (x * &at[1]).col_as_slice(0));
         }
-        SeenBlock {
-            z,
-            tasks,
-            residuals,
-            cost,
+        let mut normal = Normal::new(r);
+        for t in block.clone() {
+            let rows = self.rows_in(&block, t);
+            let mut left = seen.residuals[rows.clone()].to_vec();
+            for i in 0..r {
+                let column = seen.column(i, &rows);
+                for j in i..r {
+                    normal.a[i * r + j] = dot(column, seen.column(j, &rows));
+                }
+                normal.a[i * r + i] += self.lambda;
+                normal.b[i] = -dot(column, &left);
+            }
+            normal.solve_least(r, self.lambda == 0.0 && rows.len() < r);
+            let mut weights = normal.b[..r].to_vec();
+            for (k, w) in weights.iter().enumerate() {
+                add(&mut left, *w, seen.column(k, &rows));
+            }
+            // Once more on what is left: normal equations lose half of the digits.
+            for k in 0..r {
+                normal.b[k] = -dot(seen.column(k, &rows), &left) - self.lambda * weights[k];
+            }
+            normal.solve(r);
+            for k in 0..r {
+                weights[k] += normal.b[k];
+                add(&mut left, normal.b[k], seen.column(k, &rows));
+            }
+            seen.cost += 0.5 * (dot(&left, &left) + self.lambda * dot(&weights, &weights));
+            seen.residuals[rows].copy_from_slice(&left);
+            seen.tasks.push((weights, normal.a.clone()));
+        }
+        seen
+    }
+
+    /// As many as it takes: to start threads costs more than a small pass.
+    fn useful_threads(&self) -> usize {
+        match self.tasks.x.len() < LEAST_FOR_THREADS {
+            true => 1,
+            false => self.threads,
         }
     }
 
     fn see_all(&self, at: &[Mat<f64>]) -> Vec<SeenBlock> {
         let blocks = &self.tasks.blocks;
-        map_blocks(blocks.len(), 1, self.threads, |i| {
+        map_blocks(blocks.len(), 1, self.useful_threads(), |i| {
             self.see(blocks[i.start].clone(), at)
         })
     }
@@ -387,18 +413,16 @@ impl SharedSubspace<'_> {
         e: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Blocks {
         let r = u.ncols();
-        let parts = map_blocks(blocks.len(), 1, self.threads, |i| {
+        let parts = map_blocks(blocks.len(), 1, self.useful_threads(), |i| {
             let (i, e) = (i.start, e(i.start));
             let range = self.tasks.blocks[i].clone();
             let (x, _) = self.tasks.rows(range.clone());
-            let first = self.tasks.starts[range.start];
             let mut outer = Mat::<f64>::zeros(e.len(), r + 1);
-            for (t, seen) in range.zip(&blocks[i].tasks) {
-                for row in self.tasks.starts[t] - first..self.tasks.starts[t + 1] - first {
-                    for k in 0..r {
-                        outer[(row, k)] = e[row] * seen.weights[(k, 0)];
-                    }
-                    outer[(row, r)] = e[row];
+            for (t, (weights, _)) in range.clone().zip(&blocks[i].tasks) {
+                let rows = self.rows_in(&range, t);
+                for (k, w) in weights.iter().chain([&1.0]).enumerate() {
+                    let column = &mut outer.col_as_slice_mut(k)[rows.clone()];
+                    add(column, *w, &e[rows.clone()]);
                 }
             }
             x.transpose() * outer
@@ -416,8 +440,8 @@ impl SharedSubspace<'_> {
 fn weights_of(blocks: &[SeenBlock], tasks: usize, r: usize) -> Mat<f64> {
     let mut out = Mat::zeros(tasks, r);
     let all = blocks.iter().flat_map(|block| &block.tasks);
-    for (t, seen) in all.enumerate() {
-        (0..r).for_each(|k| out[(t, k)] = seen.weights[(k, 0)]);
+    for (t, (weights, _)) in all.enumerate() {
+        (0..r).for_each(|k| out[(t, k)] = weights[k]);
     }
     out
 }
@@ -463,33 +487,36 @@ impl Local for LocalTasks<'_> {
     }
 
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
-        let hessian = self.hessian(along);
-        hessian.iter().zip(along).map(|(h, a)| dot(h, a)).sum()
+        Grassmann.inner(&[], &self.hessian(along), along)
     }
 
     /// Gauss–Newton with the weights following U [Kaufman 1975].
     fn hessian(&self, along: &[Mat<f64>]) -> Blocks {
         let tasks = self.problem.tasks;
+        let r = self.u.ncols();
         let change = |i: usize| {
             let (block, range) = (&self.blocks[i], tasks.blocks[i].clone());
             let (x, _) = tasks.rows(range.clone());
             let moved = x * &along[0];
-            let common = self.problem.common.map(|_| x * &along[1]);
-            let first = tasks.starts[range.start];
-            let mut out = Vec::with_capacity(moved.nrows());
-            for (t, seen) in range.zip(&block.tasks) {
-                let (from, count) = (
-                    tasks.starts[t] - first,
-                    tasks.starts[t + 1] - tasks.starts[t],
-                );
-                let z = block.z.subrows(from, count);
-                let mut direct = moved.subrows(from, count) * &seen.weights;
-                if let Some(common) = &common {
-                    direct += common.subrows(from, count);
+            let mut out = match self.problem.common {
+                Some(_) => (x * &along[1]).col_as_slice(0).to_vec(),
+                None => vec![0.0; moved.nrows()],
+            };
+            let mut normal = Normal::new(r);
+            for (t, (weights, factor)) in range.clone().zip(&block.tasks) {
+                let rows = self.problem.rows_in(&range, t);
+                let out = &mut out[rows.clone()];
+                for (k, w) in weights.iter().enumerate() {
+                    add(out, *w, &moved.col_as_slice(k)[rows.clone()]);
                 }
-                let follow = &seen.inverse * (z.transpose() * &direct);
-                let all = direct - z * follow;
-                out.extend((0..count).map(|i| all[(i, 0)]));
+                normal.a.copy_from_slice(factor);
+                for k in 0..r {
+                    normal.b[k] = dot(block.column(k, &rows), out);
+                }
+                normal.solve(r);
+                for k in 0..r {
+                    add(out, -normal.b[k], block.column(k, &rows));
+                }
             }
             out
         };
@@ -547,8 +574,8 @@ impl<'b> Objective for SharedSubspace<'b> {
 mod tests {
     use super::super::{Armijo, Limits, Solver};
     use super::*;
+    use crate::manifold::scaled;
     use crate::manifold::tests::matrix;
-    use crate::manifold::{Manifold, scaled};
 
     /// Tasks of so many rows; targets from a common subspace with some noise.
     fn planted(rows: &[usize], m: usize, r: usize, noise: f64) -> (Tasks, Mat<f64>) {
@@ -658,7 +685,7 @@ mod tests {
                 .transpose()
                 .to_owned();
             let cost = 0.5 * ((&x * &u * &w - &y).squared_norm_l2() + lambda * w.squared_norm_l2());
-            assert!((problem.cost(&[u.clone()]) - cost).abs() < 1e-12 * cost);
+            assert!((problem.cost(std::slice::from_ref(&u)) - cost).abs() < 1e-12 * cost);
         }
         let plain = (x.transpose() * &x + faer::Scale(0.7) * Mat::<f64>::identity(m, m))
             .llt(Side::Lower)

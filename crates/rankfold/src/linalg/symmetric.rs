@@ -5,6 +5,9 @@ use faer::{Mat, Side};
 /// Eigenvalues, rising, and an orthonormal matrix of eigenvectors; `None` where
 /// the matrix is not finite.
 pub fn eigen(s: &Mat<f64>) -> Option<(Vec<f64>, Mat<f64>)> {
+    if s.nrows() == 0 {
+        return Some((Vec::new(), Mat::zeros(0, 0)));
+    }
     let finite = s.col_iter().all(|c| c.iter().all(|v| v.is_finite()));
     let eigen = finite.then(|| s.self_adjoint_eigen(Side::Lower).ok())??;
     let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
@@ -55,5 +58,6 @@ mod tests {
         }
         assert!(power(&part(&Mat::from_fn(2, 2, |i, j| (i + j) as f64)), 0.5).is_none());
         assert!(exp(&Mat::from_fn(1, 1, |_, _| f64::INFINITY)).is_none());
+        assert_eq!(exp(&Mat::zeros(0, 0)).unwrap().nrows(), 0);
     }
 }

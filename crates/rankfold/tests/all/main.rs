@@ -12,6 +12,7 @@ mod gossip;
 mod kernel;
 mod loreta;
 mod models;
+mod multitask;
 mod objects;
 mod oracle;
 mod projection;

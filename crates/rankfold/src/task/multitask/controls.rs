@@ -22,9 +22,10 @@ const MOST_FEATURES: usize = 1000;
 /// Ridges to choose from, for features of mean square one.
 const RIDGES: [f64; 10] = [3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1];
 
-/// Rounds of the alternating minimisation, and the change that ends them.
-const ROUNDS: usize = 200;
-const CHANGE: f64 = 1e-8;
+/// Rounds of the alternating minimisation, and the change that ends them. It creeps at
+/// the end, where predictions do not change any more.
+const ROUNDS: usize = 60;
+const CHANGE: f64 = 1e-4;
 
 /// What is added to W Wᵀ, as a share of its trace, so that its root can be inverted.
 const EPSILON: f64 = 1e-6;

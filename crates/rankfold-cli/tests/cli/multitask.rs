@@ -1,0 +1,398 @@
+//! `train multitask` and what follows it.
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, Said};
+
+/// Entries without a pattern, about normal.
+fn noise(seed: usize) -> f64 {
+    let mut sum = 0.0;
+    for k in 0..4u64 {
+        let x = (seed as u64 + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(17 + 7 * k as u32)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        sum += (x >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
+    }
+    sum * 1.7
+}
+
+/// Rows of so many tasks with five features: weights of a task are common ones and a
+/// multiple of one direction, its level and scale are its own. Targets are not scaled
+/// by what their deviation is, so that it takes a subspace of two dimensions.
+fn rows(tasks: std::ops::Range<usize>, count: usize, first: usize) -> String {
+    let mut out = String::new();
+    for t in tasks {
+        let (level, scale, own) = (
+            20.0 + 5.0 * noise(t),
+            1.0 + 0.5 * noise(t + 50),
+            noise(t + 99),
+        );
+        for i in first..first + count {
+            let x: Vec<f64> = (0..5).map(|j| 3.0 + noise(1000 * t + 10 * i + j)).collect();
+            let common = x[0] - 2.0 * x[1];
+            let special = own * (x[2] + x[3] - x[4]);
+            let y = level + scale * (common + 2.0 * special + 0.3 * noise(7000 * t + 31 * i));
+            let cell = |j: usize| match (i + t + j) % 40 {
+                0 => String::new(),
+                _ => format!("{:.6}", x[j]),
+            };
+            out += &format!(
+                "s{t},{y:.6},{},{},{},{},{},{},unused\n",
+                cell(0),
+                cell(1),
+                cell(2),
+                cell(3),
+                cell(4),
+                7
+            );
+        }
+    }
+    out
+}
+
+const HEADER: &str = "school,score,a,b,c,d,e,constant,note\n";
+const COLUMNS: [&str; 6] = [
+    "--task-column",
+    "school",
+    "--target-column",
+    "score",
+    "--ignore-column",
+    "note",
+];
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("train.csv", HEADER.to_owned() + &rows(0..30, 12, 0));
+    place.write("test.csv", HEADER.to_owned() + &rows(0..30, 10, 50));
+    place
+}
+
+fn train(place: &Place, more: &[&str]) -> Said {
+    let start = ["train", "multitask", "train.csv", "-o", "m", "--rank", "2"];
+    place.run(&[&start[..], &COLUMNS, more].concat())
+}
+
+fn nmse(report: &Value) -> f64 {
+    report["metrics"]["nmse"].as_f64().unwrap()
+}
+
+#[test]
+fn a_shared_subspace_beats_all_controls() {
+    let place = place();
+    for solver in ["trust-region", "cg", "descent"] {
+        let said = train(&place, &["--solver", solver, "--json"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let report = said.json();
+        assert_eq!(report["task"], "multitask");
+        assert_eq!(report["learner"], "grassmann");
+        assert_eq!(report["tasks"], 30);
+        assert_eq!(report["features"], 6);
+        assert_eq!(report["trials"].as_array().unwrap().len(), 20);
+        let said = place.run(&["eval", "m", "test.csv", "--train", "train.csv", "--json"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let found = said.json();
+        let names: Vec<_> = found["controls"].as_array().unwrap().iter().collect();
+        let names: Vec<_> = names.iter().map(|c| c["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["pooled", "ridge", "alternating", "mean"]);
+        assert_eq!(found["control"]["name"], "pooled");
+        assert_eq!(found["tasks"].as_array().unwrap().len(), 30);
+        for control in found["controls"].as_array().unwrap() {
+            assert!(nmse(&found) < nmse(control), "{solver}: {found}");
+        }
+        assert!(nmse(&found) < 0.1, "{}", nmse(&found));
+    }
+    let said = place.run(&["eval", "m", "test.csv", "--per-task"]);
+    assert!(said.stdout.contains("\ns17\t10\t0."), "{}", said.stdout);
+    let info = serde_json::from_str::<Value>(&place.run(&["info", "m", "--json"]).stdout).unwrap();
+    assert_eq!(info["tasks"], 30);
+    assert_eq!(info["rows"], 360);
+    assert_eq!(info["task_column"], "school");
+    assert_eq!(info["ignored_columns"], "note");
+    assert_eq!(info["common"], true);
+    assert_eq!(info["singular_values"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn predictions_are_those_that_are_measured() {
+    let place = place();
+    assert_eq!(train(&place, &[]).code, 0);
+    let said = place.run(&["predict", "m", "test.csv"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let targets: Vec<f64> = place
+        .read("test.csv")
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(1).unwrap().parse().unwrap())
+        .collect();
+    let found: Vec<f64> = said.stdout.lines().map(|l| l.parse().unwrap()).collect();
+    assert_eq!(found.len(), targets.len());
+    let squares: f64 = found
+        .iter()
+        .zip(&targets)
+        .map(|(a, b)| (a - b).powi(2))
+        .sum();
+    let rmse = (squares / found.len() as f64).sqrt();
+    let measured = place.run(&["eval", "m", "test.csv", "--json"]).json();
+    assert!((measured["metrics"]["rmse"].as_f64().unwrap() - rmse).abs() < 1e-9);
+    // Without targets, in any order of columns, and as lines.
+    place.write("ask.csv", "e,school,a\n1,s3,2\n,nobody,2\n");
+    let said = place.run(&["predict", "m", "ask.csv"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(
+        said.stderr
+            .contains("1 of 2 rows are of tasks that the model does not know")
+    );
+    place.write(
+        "ask.jsonl",
+        "{\"task\":\"s3\",\"row\":{\"a\":2,\"e\":1,\"b\":0,\"c\":0}}\n",
+    );
+    let lines = place.run(&["predict", "m", "ask.jsonl"]);
+    let of = |said: &Said| said.stdout.lines().next().unwrap().parse::<f64>().unwrap();
+    assert!((of(&said) - of(&lines)).abs() < 1e-9);
+    let said = place.run(&["predict", "m", "ask.csv", "--strict"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.stderr
+            .contains("ask.csv:3: the model knows no task `nobody`")
+    );
+}
+
+#[test]
+fn a_new_task_needs_a_few_rows() {
+    let place = place();
+    assert_eq!(train(&place, &[]).code, 0);
+    place.write("few.csv", HEADER.to_owned() + &rows(40..60, 5, 0));
+    place.write("rest.csv", HEADER.to_owned() + &rows(40..60, 20, 30));
+    let before = nmse(&place.run(&["eval", "m", "rest.csv", "--json"]).json());
+    let said = place.run(&["update", "m", "few.csv", "-o", "m2", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let report = said.json();
+    assert_eq!(report["new_tasks"], 20);
+    assert_eq!(report["steps"], 100);
+    assert_eq!(report["tasks"], 50);
+    let said = place.run(&["eval", "m2", "rest.csv", "--train", "few.csv", "--json"]);
+    let found = said.json();
+    let control = |name: &str| {
+        let all = found["controls"].as_array().unwrap();
+        nmse(all.iter().find(|c| c["name"] == name).unwrap())
+    };
+    assert!(nmse(&found) < 0.5 * before, "{before} {}", nmse(&found));
+    assert!(nmse(&found) < 0.5 * control("ridge"), "{found}");
+    // In two sittings, as lines, in another order: the same model.
+    let mut lines: Vec<String> = place
+        .read("few.csv")
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let f: Vec<&str> = line.split(',').collect();
+            let value = |i: usize| match f[i] {
+                "" => "null".to_owned(),
+                v => v.to_owned(),
+            };
+            format!(
+                "{{\"task\":\"{}\",\"target\":{},\"row\":{{\"a\":{},\"b\":{},\"c\":{},\"d\":{},\"e\":{},\"constant\":7}}}}\n",
+                f[0], f[1], value(2), value(3), value(4), value(5), value(6)
+            )
+        })
+        .collect();
+    lines.reverse();
+    place.write("one.jsonl", lines[..37].concat());
+    place.write("two.jsonl", lines[37..].concat());
+    assert_eq!(place.run(&["update", "m", "one.jsonl", "-o", "m3"]).code, 0);
+    assert_eq!(
+        place.run(&["update", "m3", "two.jsonl", "-o", "m3"]).code,
+        0
+    );
+    let other = nmse(&place.run(&["eval", "m3", "rest.csv", "--json"]).json());
+    assert!(
+        (other - nmse(&found)).abs() < 1e-9,
+        "{other} {}",
+        nmse(&found)
+    );
+}
+
+#[test]
+fn rows_count_the_same_in_training_and_later() {
+    let place = place();
+    let fixed = ["--regularization", "10", "--standardize", "global"];
+    assert_eq!(train(&place, &fixed).code, 0);
+    let before = nmse(&place.run(&["eval", "m", "test.csv", "--json"]).json());
+    place.write("more.csv", HEADER.to_owned() + &rows(0..30, 30, 12));
+    assert_eq!(place.run(&["update", "m", "more.csv", "-o", "m"]).code, 0);
+    let after = nmse(&place.run(&["eval", "m", "test.csv", "--json"]).json());
+    assert!(after < before, "{before} {after}");
+    let info = serde_json::from_str::<Value>(&place.run(&["info", "m", "--json"]).stdout).unwrap();
+    assert_eq!(info["rows"], 30 * 42);
+}
+
+#[test]
+fn equal_bytes_for_threads_and_for_a_second_run() {
+    let place = place();
+    assert_eq!(train(&place, &["--threads", "1"]).code, 0);
+    let first = std::fs::read(place.path("m")).unwrap();
+    for threads in ["1", "2", "5"] {
+        assert_eq!(train(&place, &["--threads", threads]).code, 0);
+        assert!(
+            std::fs::read(place.path("m")).unwrap() == first,
+            "{threads} threads"
+        );
+    }
+}
+
+#[test]
+fn choices_can_be_made_on_other_rows() {
+    let place = place();
+    let said = train(&place, &["--valid", "test.csv", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let told = nmse(&said.json());
+    let said = train(
+        &place,
+        &["--standardize", "task", "--valid-fraction", "0.3", "--json"],
+    );
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let report = said.json();
+    assert_eq!(report["standardize"], "task");
+    assert!(told < 0.2 && nmse(&report) < 0.3);
+    let found = place.run(&["eval", "m", "test.csv", "--json"]).json();
+    assert!(nmse(&found) < 0.2, "{}", nmse(&found));
+}
+
+#[test]
+fn bad_input_is_named() {
+    let place = place();
+    let rank = |rank: &'static str| vec!["--rank", rank];
+    let plain = |more: &[&'static str]| {
+        let mut all = vec!["--standardize", "none", "--no-common"];
+        all.extend(more);
+        all
+    };
+    place.write(
+        "one-row.csv",
+        HEADER.to_owned() + &rows(0..5, 9, 0) + &rows(7..8, 1, 0),
+    );
+    for (file, more, message) in [
+        (
+            "train.csv",
+            rank("7"),
+            "train.csv: a rank of 7 is not possible with 6 features and 30 tasks: expected at most 6",
+        ),
+        ("train.csv", rank("0"), "the rank must be at least 1"),
+        (
+            "train.csv",
+            vec!["--regularization=-1"],
+            "the regularization must be 0 or more, found -1",
+        ),
+        (
+            "train.csv",
+            vec!["--task-column", "class"],
+            "train.csv:1: expected a column `class` with the task of each row, found `school`, `score`, `a`, `b`, `c`, `d`, `e`, `constant`, …",
+        ),
+        (
+            "train.csv",
+            vec!["--target-column", "grade"],
+            "train.csv:1: expected a column `grade` with the number to learn",
+        ),
+        (
+            "one-row.csv",
+            plain(&["--regularization", "0", "--rank", "2"]),
+            "one-row.csv: task `s7` has 1 rows: without regularization, rank 2 and a bias need at least 3",
+        ),
+        (
+            "train.svm",
+            vec![],
+            "train.svm: tasks are read from .csv, .tsv or .jsonl",
+        ),
+    ] {
+        let start = ["train", "multitask", file, "-o", "none"];
+        let columns = COLUMNS
+            .chunks(2)
+            .filter(|c| !more.contains(&c[0]))
+            .flatten();
+        let args: Vec<&str> = start
+            .into_iter()
+            .chain(columns.copied())
+            .chain(more.iter().copied())
+            .collect();
+        let said = place.run(&args);
+        assert_eq!(said.code, 2, "{file} {args:?}: {}", said.stdout);
+        assert!(said.stderr.contains(message), "{message}: {}", said.stderr);
+        assert!(!place.path("none").exists());
+    }
+    // A task with one row is learned from, as far as that goes.
+    let start = [
+        "train",
+        "multitask",
+        "one-row.csv",
+        "-o",
+        "m",
+        "--rank",
+        "1",
+    ];
+    let said = place.run(&[&start[..], &COLUMNS].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let found = place.run(&["eval", "m", "one-row.csv", "--json"]).json();
+    assert_eq!(found["skipped"], 1);
+    assert!(nmse(&found).is_finite());
+}
+
+#[test]
+fn constant_targets_teach_little() {
+    let place = place();
+    let constant = |tasks: std::ops::Range<usize>| -> String {
+        let lines = rows(tasks, 9, 0);
+        let flat = |line: &str| {
+            let mut f: Vec<&str> = line.split(',').collect();
+            f[1] = "5";
+            f.join(",") + "\n"
+        };
+        lines.lines().map(flat).collect()
+    };
+    let text = HEADER.to_owned() + &rows(0..20, 12, 0) + &constant(70..72);
+    place.write("train.csv", text);
+    let said = train(&place, &[]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(
+        said.stderr
+            .contains("the targets of 2 tasks are all the same"),
+        "{}",
+        said.stderr
+    );
+    place.write("flat.csv", HEADER.to_owned() + &constant(70..72));
+    let said = place.run(&["eval", "m", "flat.csv", "--json"]);
+    let found = said.json();
+    assert_eq!(found["metrics"]["nmse"], json!(null));
+    assert_eq!(found["skipped"], 2);
+    assert!(found["metrics"]["rmse"].as_f64().unwrap() < 1.0, "{found}");
+    place.write("train.csv", HEADER.to_owned() + &constant(70..75));
+    let said = train(&place, &[]);
+    assert_eq!(said.code, 2);
+    let message = "the targets of every task are all the same: there is nothing to learn";
+    assert!(said.stderr.contains(message), "{}", said.stderr);
+}
+
+#[test]
+fn other_models_refuse_the_columns_of_tasks() {
+    let place = place();
+    place.write("rows.csv", "label,a,b\nx,1,2\ny,2,1\nx,1,3\ny,3,1\n");
+    let said = place.run(&["train", "metric", "rows.csv", "-o", "o", "--rank", "1"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = place.run(&["eval", "o", "rows.csv", "--task-column", "label"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.stderr
+            .contains("--task-column is for models of `train multitask`")
+    );
+    assert_eq!(train(&place, &[]).code, 0);
+    for args in [
+        vec!["neighbors", "m", "test.csv"],
+        vec!["recommend", "m"],
+        vec!["rank", "m", "test.csv"],
+        vec!["eval", "m", "test.csv", "--labels", "x"],
+        vec!["predict", "m", "test.csv", "--rows", "test.csv"],
+        vec!["update", "m", "test.csv", "-o", "m", "--step-size", "1"],
+    ] {
+        let said = place.run(&args);
+        assert_eq!(said.code, 2, "{args:?}: {}", said.stdout);
+    }
+}
