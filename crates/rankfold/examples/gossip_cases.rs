@@ -77,6 +77,9 @@ fn planted(m: usize, n: usize, condition: Option<f64>, rho: f64, seed: u64) -> P
     }
 }
 
+/// The features and targets of each task of an agent.
+type Rows = Vec<(Vec<f64>, Vec<f64>)>;
+
 /// Tasks of 10 to 50 rows of 100 features, which share a subspace of five.
 fn shared_tasks(count: usize, rho: f64, seed: u64) -> Problem<Regressions> {
     let m = 100;
@@ -85,7 +88,7 @@ fn shared_tasks(count: usize, rho: f64, seed: u64) -> Problem<Regressions> {
     let mut random = Random::new(seed, 3);
     let mut row = 0;
     let mut scale = 0.0;
-    let mut both: [Vec<Vec<(Vec<f64>, Vec<f64>)>>; 2] = [Vec::new(), Vec::new()];
+    let mut both: [Vec<Rows>; 2] = [Vec::new(), Vec::new()];
     for agent in 0..AGENTS {
         both.iter_mut().for_each(|side| side.push(Vec::new()));
         for t in agent * count / AGENTS..(agent + 1) * count / AGENTS {
@@ -110,7 +113,7 @@ fn shared_tasks(count: usize, rho: f64, seed: u64) -> Problem<Regressions> {
         }
     }
     let [works, held] = both.map(|side| -> Vec<Regressions> {
-        let tasks = |tasks: &Vec<(Vec<f64>, Vec<f64>)>| {
+        let tasks = |tasks: &Rows| {
             let tasks = Tasks::new(m, tasks.iter().map(|(x, y)| (&x[..], &y[..])));
             Regressions::new(tasks.expect("memory"), 0.0)
         };
