@@ -5,7 +5,7 @@ use rankfold::Result;
 
 use crate::output::Output;
 use crate::{
-    demo, eval, info, neighbors, predict, rank, recommend, split, train, transform, update,
+    demo, eval, gossip, info, neighbors, predict, rank, recommend, split, train, transform, update,
     vectorize,
 };
 
@@ -40,6 +40,7 @@ pub enum Command {
     Recommend(recommend::Recommend),
     Transform(transform::Transform),
     Info(info::Info),
+    Gossip(gossip::GossipCommand),
     /// Print a script that completes commands and options in a shell
     #[command(
         after_help = "Example:\n  rankfold completions bash > ~/.local/share/bash-completion/completions/rankfold"
@@ -72,6 +73,7 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Recommend(recommend) => recommend.run(output),
         Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
+        Command::Gossip(gossip) => gossip.run(output),
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.
             let mut script = Vec::new();

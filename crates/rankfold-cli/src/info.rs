@@ -117,6 +117,19 @@ impl Info {
                 json["preprocess"] = json!({ "tfidf": steps.tfidf, "standardize": steps.standardize, "normalize": steps.normalize });
             }
         }
+        if let Some(gossip) = &card.gossip {
+            json["agents"] = json!(gossip.agents);
+            json["agent"] = json!(gossip.agent);
+            json["graph"] = json!(gossip.graph);
+            json["schedule"] = json!(gossip.schedule);
+            json["rho"] = json!(gossip.rho);
+            json["step_a"] = json!(gossip.steps.map(|s| s.0));
+            json["step_b"] = json!(gossip.steps.map(|s| s.1));
+            json["slots"] = json!(gossip.slots);
+            json["consensus"] = json!(gossip.consensus);
+            json["messages"] = json!(gossip.messages);
+            json["bytes"] = json!(gossip.bytes);
+        }
         if let Some(lambda) = card.regularization {
             json["regularization"] = json!(lambda);
         }

@@ -8,6 +8,7 @@ mod drive;
 mod eval;
 mod eval_kernel;
 mod eval_tasks;
+mod gossip;
 mod info;
 mod interrupt;
 mod neighbors;

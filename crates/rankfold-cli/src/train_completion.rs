@@ -228,7 +228,7 @@ fn ranks(text: &str) -> std::result::Result<(usize, usize), String> {
     }
 }
 
-fn clip(text: &str) -> std::result::Result<Clip, String> {
+pub fn clip(text: &str) -> std::result::Result<Clip, String> {
     match text {
         "auto" => return Ok(Clip::Auto),
         "none" => return Ok(Clip::None),

@@ -16,6 +16,8 @@
 //!   matrix ([`Completion::complete`]); [`data::Ratings`] reads them,
 //!   [`task::Recommendations`] lists items, and a [`task::RatingLearner`] takes
 //!   new ratings one after the other;
+//! - [`Gossip`] learns ratings or tasks by agents that keep their data, and send each
+//!   other subspaces only; [`gossip`] has the agents, to carry them over any network;
 //! - [`Model`] stands alone in one file, scores rows and finds neighbours, and
 //!   goes on learning as a [`task::Online`];
 //! - [`task::Evaluate`] measures a model, with plain cosine beside it;
@@ -45,6 +47,7 @@ pub mod data;
 mod error;
 pub mod eval;
 pub mod form;
+pub mod gossip;
 mod ids;
 mod kernel;
 pub mod linalg;
@@ -67,4 +70,4 @@ pub use loss::Loss;
 pub use model::{Model, Score};
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};
-pub use task::{Completion, Kernel, Metric, Multitask, Pairs, Ranking, Similarity};
+pub use task::{Completion, Gossip, Kernel, Metric, Multitask, Pairs, Ranking, Similarity};

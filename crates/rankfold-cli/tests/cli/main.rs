@@ -4,6 +4,7 @@ mod after;
 mod completion;
 mod confidence;
 mod demo;
+mod gossip;
 mod kernel;
 mod learners;
 mod matrices;

@@ -15,7 +15,7 @@ const AHEAD: usize = 8;
 
 /// a·b in a fixed order, for rows of whole registers.
 #[inline(always)]
-pub(super) fn dot_row(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot_row(a: &[f64], b: &[f64]) -> f64 {
     let (whole_a, rest_a) = a.as_chunks::<4>();
     let (whole_b, rest_b) = b.as_chunks::<4>();
     let mut lanes = [0.0; 4];
@@ -44,7 +44,7 @@ macro_rules! by_width {
         }
     };
 }
-pub(super) use by_width;
+pub(crate) use by_width;
 
 /// What a pass over some lines needs.
 #[derive(Clone, Copy)]

@@ -32,6 +32,8 @@ pub struct Tasks {
     y: Vec<f64>,
     /// ½ of the squares that no weights explain, in all tasks.
     rest: f64,
+    /// Rows as they were given.
+    observations: usize,
     /// Tasks that are worked on together.
     blocks: Vec<Range<usize>>,
 }
@@ -48,6 +50,7 @@ impl Tasks {
             x: Vec::new(),
             y: Vec::new(),
             rest: 0.0,
+            observations: 0,
             blocks: Vec::new(),
         };
         if features == 0 {
@@ -64,6 +67,7 @@ impl Tasks {
             if x.iter().chain(y).any(|v| !v.is_finite()) {
                 return Err(Error::input("a feature or a target is not finite"));
             }
+            out.observations += y.len();
             let rows = y.len().min(features);
             let size = (out.x.len() + rows * features) as u128 * 8;
             memory::require(size, "the rows of all tasks")?;
@@ -119,8 +123,44 @@ impl Tasks {
         self.features
     }
 
+    /// How many rows they have together.
+    pub fn observations(&self) -> usize {
+        self.observations
+    }
+
+    /// The squares of all targets.
+    pub(crate) fn squares(&self) -> f64 {
+        self.y.iter().map(|y| y * y).sum::<f64>() + 2.0 * self.rest
+    }
+
+    /// The same tasks with some of their rows, by the numbers of rows among all. Tasks
+    /// with many rows have as many as features, which stand for them.
+    pub(crate) fn filtered(&self, keep: impl Fn(usize) -> bool) -> Result<Tasks> {
+        let m = self.features;
+        let some: Vec<(Vec<f64>, Vec<f64>)> = (0..self.len())
+            .map(|t| {
+                let rows = (self.starts[t]..self.starts[t + 1]).filter(|&row| keep(row));
+                let rows: Vec<usize> = rows.collect();
+                let x = rows.iter().flat_map(|&i| &self.x[i * m..(i + 1) * m]);
+                let y = rows.iter().map(|&i| self.y[i]);
+                (x.copied().collect(), y.collect())
+            })
+            .collect();
+        Tasks::new(m, some.iter().map(|(x, y)| (&x[..], &y[..])))
+    }
+
+    /// Where the rows of each task start, and the end of the last.
+    pub(crate) fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// ½ of the squares that no weights explain.
+    pub(crate) fn rest(&self) -> f64 {
+        self.rest
+    }
+
     /// The rows of some tasks.
-    fn rows(&self, tasks: Range<usize>) -> (MatRef<'_, f64>, &[f64]) {
+    pub(crate) fn rows(&self, tasks: Range<usize>) -> (MatRef<'_, f64>, &[f64]) {
         let rows = self.starts[tasks.start]..self.starts[tasks.end];
         let (m, count) = (self.features, rows.len());
         let x = &self.x[rows.start * m..rows.end * m];

@@ -5,6 +5,7 @@ mod confidence;
 mod dissimilarities;
 pub(crate) mod file;
 pub(crate) mod forms;
+mod gossip_card;
 mod levels;
 mod preprocess;
 mod prior;
@@ -13,6 +14,7 @@ mod task_space;
 
 pub use confidence::{Confidence, Estimate};
 pub use dissimilarities::Dissimilarities;
+pub use gossip_card::GossipCard;
 pub use levels::{CompletionCard, Fold, Levels, RatingPredictor};
 pub use preprocess::{Preprocess, Steps};
 pub use prior::Prior;
@@ -182,6 +184,9 @@ pub struct Card {
     /// How tasks were learned, when it has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multitask: Option<MultitaskCard>,
+    /// How agents agreed on it, when they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gossip: Option<GossipCard>,
     /// λ of its regulariser, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regularization: Option<f64>,
@@ -223,6 +228,7 @@ impl Card {
             completion: None,
             kernel: None,
             multitask: None,
+            gossip: None,
             regularization: None,
             retraction: None,
             subspace_weight: None,

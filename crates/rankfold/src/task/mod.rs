@@ -7,6 +7,7 @@ mod checkpoint;
 mod completion;
 mod course;
 mod evaluation;
+mod gossip;
 mod informative;
 mod inputs;
 mod kernel;
@@ -29,6 +30,9 @@ pub use completion::{
     CompletionSolver, CompletionStart, RatingEvaluation, RatingLearner, Recommendations, Trial,
 };
 pub use evaluation::{Evaluate, Evaluation};
+pub use gossip::{
+    Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, GraphShape, WatchGossip,
+};
 pub use inputs::TrainingData;
 pub use kernel::{
     Kernel, KernelCard, KernelConstraints, KernelEvaluation, KernelFit, KernelFunction,

@@ -8,6 +8,7 @@ mod common;
 mod dense_bench;
 mod golden;
 mod golden_metrics;
+mod gossip;
 mod kernel;
 mod loreta;
 mod models;

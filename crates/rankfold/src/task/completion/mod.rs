@@ -24,7 +24,7 @@ use crate::form::{Factored, Tall};
 use crate::linalg::Retraction;
 use crate::manifold::svd_of_product;
 use crate::model::{CompletionCard, HistoryPoint, Levels, Metrics, Model};
-use crate::{Error, Real, Result};
+use crate::{Error, Ids, Real, Result};
 use choose::{Judge, Seen};
 use fit::{Fit, biases_only};
 use learner::Method;
@@ -391,42 +391,7 @@ impl Completion {
         let Some(matrix) = self.complete(&mut entries, known.as_ref(), watch)? else {
             return Ok(None);
         };
-        let all = entries.part(Part::All);
-        let (form, lost_rank) = stored::<R>(&matrix.fitted)?;
-        let control = biases_only(all, true, self.threads);
-        let count = |lines: crate::batch::Lines<'_>| {
-            (0..lines.len()).map(|i| lines.count(i) as u64).collect()
-        };
-        let (users_count, items_count): (Vec<u64>, Vec<u64>) =
-            (count(all.rows), count(all.columns));
-        let residual = matrix.fitted.rmse(all, self.threads);
-        let biased = matrix.fitted.biases.is_some();
-        let levels = Levels {
-            bias: matrix.fitted.biases.clone(),
-            control: control.biases.expect("asked for biases"),
-            folds: fold_in::folds(&form, [&users_count, &items_count], biased, residual),
-            count: [users_count, items_count],
-        };
-        let form = online::form_for(online::rule_of(matrix.learner), form)?;
-        let card = CompletionCard {
-            solver: matrix.solver.name().into(),
-            regularization: matrix.regularization,
-            penalty_power: (matrix.learner == CompletionLearner::Als).then_some(self.power),
-            mean: matrix.fitted.centre,
-            control_mean: control.centre,
-            scale: self.scale(&entries),
-            residual,
-            noise: matrix.noise,
-        };
-        let mut model =
-            Model::completion(matrix.learner.name(), form, (users, items), levels, card)?;
-        model.card.seed = self.seed;
-        model.card.step_size = matrix.step_size.unwrap_or(0.0);
-        model.card.step_limit = matrix.step_size.map(|_| crate::online::Step::LIMIT);
-        let polar = matrix.learner == CompletionLearner::Polar;
-        model.card.retraction = polar.then_some(self.retraction);
-        model.card.counters.steps = matrix.iterations as u64;
-        model.card.counters.updates = matrix.iterations as u64;
+        let (mut model, lost_rank) = self.model_of::<R>(&matrix, (users, items), &entries)?;
         let metrics = match valid {
             Some(valid) => model.evaluate_ratings(valid)?.model,
             None => {
@@ -451,6 +416,52 @@ impl Completion {
             metrics,
             lost_rank,
         }))
+    }
+
+    /// The model of a matrix that was learned from these entries, and the rank asked
+    /// for where they hold less.
+    pub(crate) fn model_of<R: Real>(
+        &self,
+        matrix: &CompletedMatrix,
+        ids: (Ids, Ids),
+        entries: &Observed,
+    ) -> Result<(Model, Option<usize>)> {
+        let all = entries.part(Part::All);
+        let (form, lost_rank) = stored::<R>(&matrix.fitted)?;
+        let control = biases_only(all, true, self.threads);
+        let count = |lines: crate::batch::Lines<'_>| {
+            (0..lines.len()).map(|i| lines.count(i) as u64).collect()
+        };
+        let (users_count, items_count): (Vec<u64>, Vec<u64>) =
+            (count(all.rows), count(all.columns));
+        let residual = matrix.fitted.rmse(all, self.threads);
+        let biased = matrix.fitted.biases.is_some();
+        let levels = Levels {
+            bias: matrix.fitted.biases.clone(),
+            control: control.biases.expect("asked for biases"),
+            folds: fold_in::folds(&form, [&users_count, &items_count], biased, residual),
+            count: [users_count, items_count],
+        };
+        let form = online::form_for(online::rule_of(matrix.learner), form)?;
+        let card = CompletionCard {
+            solver: matrix.solver.name().into(),
+            regularization: matrix.regularization,
+            penalty_power: (matrix.learner == CompletionLearner::Als).then_some(self.power),
+            mean: matrix.fitted.centre,
+            control_mean: control.centre,
+            scale: self.scale(entries),
+            residual,
+            noise: matrix.noise,
+        };
+        let mut model = Model::completion(matrix.learner.name(), form, ids, levels, card)?;
+        model.card.seed = self.seed;
+        model.card.step_size = matrix.step_size.unwrap_or(0.0);
+        model.card.step_limit = matrix.step_size.map(|_| crate::online::Step::LIMIT);
+        let polar = matrix.learner == CompletionLearner::Polar;
+        model.card.retraction = polar.then_some(self.retraction);
+        model.card.counters.steps = matrix.iterations as u64;
+        model.card.counters.updates = matrix.iterations as u64;
+        Ok((model, lost_rank))
     }
 
     fn scale(&self, entries: &Observed) -> Option<(f64, f64)> {

@@ -45,7 +45,7 @@ impl Control {
     /// Judges it by rows of another file.
     pub fn judge(&self, data: &TaskRows, train: &TaskRows, judge: &mut Judge) {
         let mut map = FeatureMap::default();
-        let (_, fits) = self.learned.tasks(&self.frame);
+        let (_, fits) = self.learned.tasks(&self.frame, 0..self.frame.tasks_count());
         let mut view = self.learned.view(&self.frame);
         for i in 0..data.len() {
             let name = data.names.get(data.task[i]);

@@ -9,6 +9,7 @@ use crate::model::{Moments, Standardize, TaskFit, TaskPrior, TaskView};
 use crate::random::normal_at;
 use crate::{Error, Result};
 use faer::Mat;
+use std::ops::Range;
 
 /// The ridges to choose from, for features of mean square one.
 pub(super) const RIDGES: [f64; 10] = [
@@ -39,8 +40,8 @@ pub(super) type See<'a> = &'a mut dyn FnMut(usize, f64) -> bool;
 /// What is learned from.
 pub(super) struct Ground {
     pub frame: Frame,
-    tasks: Tasks,
-    common: Option<Common>,
+    pub(super) tasks: Tasks,
+    pub(super) common: Option<Common>,
     rank: usize,
     solver: Solver,
     iterations: usize,
@@ -180,10 +181,10 @@ impl Learned {
         TaskView::new(&self.at[0], common, frame.preprocess.clone())
     }
 
-    /// The moments of all tasks in the subspace, and what follows from them.
-    pub fn tasks(&self, frame: &Frame) -> (Vec<Moments>, Vec<TaskFit>) {
+    /// The moments of some tasks in the subspace, and what follows from them.
+    pub fn tasks(&self, frame: &Frame, tasks: Range<usize>) -> (Vec<Moments>, Vec<TaskFit>) {
         let d = self.at[0].ncols() + 2;
-        let moments = (0..frame.tasks_count()).map(|t| {
+        let moments = tasks.map(|t| {
             let mut moments = Moments::new(d);
             frame
                 .coordinates(t, &self.at)

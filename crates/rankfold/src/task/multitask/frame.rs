@@ -6,6 +6,7 @@ use crate::data::TaskRows;
 use crate::model::{Preprocess, Standardize, Steps, TaskPrior};
 use crate::{Error, Result, SparseVec, memory};
 use faer::Mat;
+use std::ops::Range;
 
 /// Deviations within a task below this share of the usual one are none.
 const CONSTANT: f64 = 1e-6;
@@ -129,6 +130,14 @@ impl Frame {
     pub fn factors_of(&self, task: usize) -> Option<&[f64]> {
         let factors = self.factors.as_ref()?;
         Some(&factors[task * self.features..][..self.features])
+    }
+
+    /// The same for some tasks, one after the other.
+    pub fn factors_of_all(&self, tasks: Range<usize>) -> Option<Vec<f64>> {
+        let (from, to) = (tasks.start * self.features, tasks.end * self.features);
+        self.factors
+            .as_ref()
+            .map(|factors| factors[from..to].to_vec())
     }
 
     /// The mean square of a scaled feature.
@@ -259,8 +268,13 @@ impl Frame {
 
     /// The tasks with their biases taken out.
     pub fn tasks(&self) -> Result<Tasks> {
+        self.some_tasks(0..self.tasks_count(), None)
+    }
+
+    /// The same for some of them, with what common weights explain taken out as well.
+    pub fn some_tasks(&self, tasks: Range<usize>, common: Option<&Mat<f64>>) -> Result<Tasks> {
         let m = self.features;
-        let framed: Vec<(Vec<f64>, Vec<f64>)> = (0..self.tasks_count())
+        let framed: Vec<(Vec<f64>, Vec<f64>)> = tasks
             .map(|t| {
                 let (x, y) = self.rows_of(t);
                 let scaled = y
@@ -269,6 +283,15 @@ impl Frame {
                 let (mut x, mut y) = (x.to_vec(), scaled.collect::<Vec<f64>>());
                 if let (Some(kappa), false) = (self.prior.bias_ridge, y.is_empty()) {
                     take_out_mean(&mut x, &mut y, m, kappa);
+                }
+                if let Some(c) = common {
+                    for (row, y) in x.chunks_exact(m).zip(&mut y) {
+                        *y -= row
+                            .iter()
+                            .enumerate()
+                            .map(|(j, v)| v * c[(j, 0)])
+                            .sum::<f64>();
+                    }
                 }
                 (x, y)
             })

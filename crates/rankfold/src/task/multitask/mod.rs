@@ -6,18 +6,21 @@ mod evaluation;
 mod fit;
 mod frame;
 mod online;
+mod shares;
 
 pub use evaluation::{TaskControl, TaskEvaluation, TaskScore};
 pub use online::TaskLearner;
+pub(crate) use shares::Shares;
 
 use crate::batch::{Ended, Solver};
 use crate::data::{FeatureMap, TaskColumns, TaskRows, split_key};
 use crate::model::{Metrics, Model, MultitaskCard, Standardize, TaskSpace, principal};
-use crate::{Error, Result, Rows};
+use crate::{Error, Ids, Result, Rows};
 use evaluation::Judge;
 use faer::Mat;
 use fit::{Ground, Learned};
 use frame::Frame;
+use std::ops::Range;
 
 /// The share of the rows of each task on which choices are made.
 const VALID_FRACTION: f64 = 0.2;
@@ -270,7 +273,8 @@ impl Multitask {
             (None, None) => ground.ridges(),
         };
         let learned = work.walk(&ground, &ridges)?;
-        let fit = work.finish(&ground, learned, columns, standardize, chosen)?;
+        let tasks = 0..data.names.len();
+        let fit = work.finish(&ground, learned, tasks, columns, standardize, chosen)?;
         Ok(Some(fit))
     }
 }
@@ -465,13 +469,14 @@ impl<'a> Work<'a> {
         self,
         ground: &Ground,
         mut learned: Learned,
+        tasks: Range<usize>,
         columns: &TaskColumns,
         standardize: Standardize,
         chosen: Option<TaskTrial>,
     ) -> Result<MultitaskFit> {
         let frame = &ground.frame;
         let weights_of = |learned: &Learned| {
-            let (moments, fits) = learned.tasks(frame);
+            let (moments, fits) = learned.tasks(frame, tasks.clone());
             let r = learned.at[0].ncols();
             let weights = Mat::from_fn(fits.len(), r, |t, k| fits[t].weights[k]);
             (moments, fits, weights)
@@ -502,7 +507,7 @@ impl<'a> Work<'a> {
             bias: fits.iter().map(|fit| fit.bias).collect(),
             scale: fits.iter().map(|fit| fit.scale).collect(),
             moments,
-            factors: frame.factors.clone(),
+            factors: frame.factors_of_all(tasks.clone()),
         };
         let card = MultitaskCard {
             solver: options.solver.name().into(),
@@ -513,7 +518,9 @@ impl<'a> Work<'a> {
             common_ridge: options.common.then_some(options.common_ridge),
             prior: learned.prior,
         };
-        let names = (self.data.features.clone(), self.data.names.clone());
+        let mut names = Ids::new();
+        tasks.for_each(|t| _ = names.intern(self.data.names.get(t as u32)));
+        let names = (self.data.features.clone(), names);
         let preprocess = frame.preprocess.clone();
         let mut model = Model::multitask(&learned.at[0], &weights, names, preprocess, space, card)?;
         model.card.seed = options.seed;
@@ -536,7 +543,7 @@ impl<'a> Work<'a> {
 
 /// Judges what was learned by rows of the same tasks and features.
 fn judge_rows(frame: &Frame, learned: &Learned, data: &TaskRows, rows: &[u32]) -> Judge {
-    let (moments, fits) = learned.tasks(frame);
+    let (moments, fits) = learned.tasks(frame, 0..frame.tasks_count());
     let mut judge = Judge::new(data.names.len());
     let y = learned.at[0].ncols() + 1;
     for (t, moments) in moments.iter().enumerate() {

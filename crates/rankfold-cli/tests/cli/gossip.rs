@@ -1,0 +1,327 @@
+//! `gossip run` and what follows it.
+
+use serde_json::Value;
+
+use crate::support::{Place, Said};
+
+/// A rating: a matrix of rank 2 around 3, and a little noise.
+fn rating(u: usize, i: usize) -> f64 {
+    let (x, y) = (u as f64, i as f64);
+    let taste = 0.8 * x.sin() * (2.0 * y).cos() + 0.6 * (3.0 * x).cos() * y.sin();
+    let key = rankfold::data::split_key(0, (1009 * u + i) as u64) >> 40;
+    3.0 + taste + 0.1 * (key as f64 / f64::from(1 << 24) - 0.5)
+}
+
+/// Ratings of 30 items by 40 users in `train.csv` and `test.csv`; tasks of ten rows in
+/// `tasks.csv`.
+fn place() -> Place {
+    let place = Place::new();
+    let head = "user,item,rating\n".to_owned();
+    let (mut train, mut test) = (head.clone(), head);
+    for (u, i) in (0..40).flat_map(|u| (0..30).map(move |i| (u, i))) {
+        let line = format!("u{u},i{i},{:.3}\n", rating(u, i));
+        match (7 * u + 11 * i) % 10 {
+            0 => test += &line,
+            _ => train += &line,
+        }
+    }
+    place.write("train.csv", train);
+    place.write("test.csv", test);
+    let mut tasks = "task,target,a,b,c,d\n".to_owned();
+    for (t, row) in (0..12).flat_map(|t| (0..10).map(move |row| (t, row))) {
+        let x: [f64; 4] = std::array::from_fn(|j| ((7 * t + 3 * row + 5 * j * row) as f64).sin());
+        let y = (t as f64).cos() * (x[0] + x[1]) + (2.0 * t as f64).sin() * (x[2] - x[3]);
+        tasks += &format!("t{t},{y:.6},{},{},{},{}\n", x[0], x[1], x[2], x[3]);
+    }
+    place.write("tasks.csv", tasks);
+    place
+}
+
+const RATINGS: [&str; 7] = [
+    "gossip",
+    "run",
+    "completion",
+    "train.csv",
+    "-o",
+    "m.safetensors",
+    "--quiet",
+];
+const SMALL: [&str; 6] = ["--rank", "2", "--regularization", "0.01", "--slots", "60"];
+
+fn run(place: &Place, more: &[&str]) -> Said {
+    place.run(&[&RATINGS[..], more].concat())
+}
+
+#[track_caller]
+fn ran(place: &Place, more: &[&str]) -> Value {
+    let said = run(place, &[&SMALL[..], more, &["--json"]].concat());
+    said.json()
+}
+
+fn rmse(place: &Place, model: &str) -> f64 {
+    let said = place.run(&["eval", model, "test.csv", "--json"]).json();
+    said["metrics"]["rmse"].as_f64().unwrap()
+}
+
+#[test]
+fn agents_agree_on_a_model_that_all_commands_take() {
+    let place = place();
+    let report = ran(&place, &["--agents", "4", "--curve", "c.jsonl"]);
+    for (name, value) in [
+        ("task", "completion"),
+        ("solver", "gossip"),
+        ("graph", "path"),
+        ("schedule", "parallel"),
+        ("stopped", "steps"),
+    ] {
+        assert_eq!(report[name], value, "{report}");
+    }
+    assert_eq!(
+        (&report["agents"], &report["slots"]),
+        (&4.into(), &60.into())
+    );
+    // Two agents send at each edge; a message has 56 bytes beside 30 × 2 numbers.
+    let (messages, bytes) = (&report["messages"], &report["bytes"]);
+    let messages = messages.as_u64().unwrap();
+    assert_eq!(bytes.as_u64().unwrap(), messages * (56 + 30 * 2 * 8));
+    assert!(report["consensus"].as_f64().unwrap() < 0.1, "{report}");
+    assert!(rmse(&place, "m.safetensors") < 0.08);
+    let curve = place.read("c.jsonl");
+    let points: Vec<Value> = curve
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let cost = |point: &Value| point["cost"].as_f64().unwrap();
+    assert!(points.len() > 40 && cost(&points[0]) > cost(&points[points.len() - 1]));
+    // What follows.
+    let info = place.run(&["info", "m.safetensors", "--json"]);
+    let info = info.json_without_seconds();
+    assert_eq!((&info["agents"], &info["agent"]), (&4.into(), &Value::Null));
+    assert_eq!(info["users"], 40);
+    let predicted = place.run_with(&["predict", "m.safetensors", "-"], "u3 i4\n");
+    let predicted: f64 = predicted.stdout.trim().parse().unwrap();
+    assert!((predicted - rating(3, 4)).abs() < 0.3);
+    let best = place.run(&[
+        "recommend",
+        "m.safetensors",
+        "train.csv",
+        "--query",
+        "u3",
+        "-k",
+        "2",
+    ]);
+    assert_eq!(best.stdout.lines().count(), 2);
+    // An agent knows its own users.
+    let info = place.run(&["info", "m.agent-1.safetensors", "--json"]);
+    let info = info.json_without_seconds();
+    assert_eq!((&info["agent"], &info["users"]), (&1.into(), &10.into()));
+    let other = place.run_with(
+        &["predict", "m.agent-1.safetensors", "-", "--strict"],
+        "u3 i4\n",
+    );
+    assert_eq!(other.code, 2);
+    assert!(other.stderr.contains("the model knows no user `u3`"));
+    let own = place.run_with(
+        &["predict", "m.agent-1.safetensors", "-", "--strict"],
+        "u12 i4\n",
+    );
+    assert_eq!(own.code, 0);
+}
+
+#[test]
+fn graphs_schedules_and_steps_can_be_chosen() {
+    let place = place();
+    place.write(
+        "edges.txt",
+        "# a triangle with a tail\n0 1\n1,2\n2\t0\n\n2 3\n",
+    );
+    for more in [
+        &["--graph", "ring"][..],
+        &["--graph", "grid", "--schedule", "stochastic"],
+        &["--graph", "star"],
+        &["--graph", "random"],
+        &["--edges", "edges.txt"],
+        &["--step-a", "0.002", "--step-b", "0.001", "--slots", "300"],
+        &["--precondition", "--step-a", "1", "--slots", "300"],
+    ] {
+        // The last of repeated options would be an error.
+        let slots = if more.contains(&"--slots") { 4 } else { 6 };
+        let options = [&SMALL[..slots], &["--agents", "4", "--mean-only"], more].concat();
+        let said = run(&place, &options);
+        assert_eq!(said.code, 0, "{more:?}: {}", said.stderr);
+        assert!(rmse(&place, "m.safetensors") < 0.4, "{more:?}");
+    }
+    assert!(!place.path("m.agent-0.safetensors").exists());
+}
+
+#[test]
+fn the_same_bytes_for_any_number_of_threads() {
+    let place = place();
+    let bytes = |threads: &str| {
+        ran(&place, &["--agents", "4", "--threads", threads]);
+        ["m.safetensors", "m.agent-2.safetensors"]
+            .map(|name| std::fs::read(place.path(name)).unwrap())
+    };
+    assert!(bytes("1") == bytes("3"));
+}
+
+#[test]
+fn what_is_not_given_is_chosen_on_what_is_held_out() {
+    let place = place();
+    let agents = ["--agents", "3", "--rank", "2", "--slots", "20", "--json"];
+    let report = run(&place, &agents).json();
+    assert_eq!(report["trials"].as_array().unwrap().len(), 6);
+    let more = ["--cross-validate", "2", "--regularization", "0.01"];
+    let report = run(&place, &[&agents[..], &more].concat()).json();
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 25);
+    let least = trials.iter().min_by(|a, b| {
+        let error = |t: &Value| t["error"].as_f64().unwrap();
+        error(a).total_cmp(&error(b))
+    });
+    assert_eq!(report["step_a"], least.unwrap()["step_a"]);
+}
+
+#[test]
+fn tasks_are_divided_as_well() {
+    let place = place();
+    let run = |more: &[&str]| {
+        let command = [
+            "gossip",
+            "run",
+            "multitask",
+            "tasks.csv",
+            "-o",
+            "t",
+            "--agents",
+            "3",
+        ];
+        let rank = ["--rank", "2", "--slots", "80", "--json"];
+        place.run(&[&command[..], &rank, more].concat())
+    };
+    let plain = ["--standardize", "none", "--no-common", "--no-bias"];
+    let report = run(&[&["--regularization", "0.001"], &plain[..]].concat()).json();
+    assert_eq!(
+        (&report["tasks"], &report["task"]),
+        (&12.into(), &"multitask".into())
+    );
+    let nmse = |model: &str| {
+        let said = place.run(&["eval", model, "tasks.csv", "--json"]).json();
+        said["metrics"]["nmse"].as_f64().unwrap()
+    };
+    assert!(nmse("t") < 0.01, "{}", nmse("t"));
+    let info = place.run(&["info", "t.agent-2", "--json"]);
+    let info = info.json_without_seconds();
+    assert_eq!((&info["agent"], &info["agents"]), (&2.into(), &3.into()));
+    // With choices as in batch.
+    let chosen = run(&[]).json();
+    assert!(chosen["trials"].as_array().unwrap().len() > 1);
+}
+
+#[test]
+fn bad_input_is_told_exactly() {
+    let place = place();
+    let refused = |more: &[&str], message: &str| {
+        run(&place, &[&SMALL[..], more].concat()).refused(message);
+        assert!(!place.path("m.safetensors").exists());
+    };
+    refused(
+        &["--agents", "41"],
+        "train.csv: 41 agents are more than the 40 users to divide among them",
+    );
+    refused(
+        &["--agents", "1"],
+        "gossip needs at least 2 agents, found 1",
+    );
+    refused(
+        &["--agents", "4", "--rho", "-1"],
+        "rho must be 0 or more, found -1",
+    );
+    refused(
+        &["--agents", "4", "--rho", "nan"],
+        "rho must be 0 or more, found NaN",
+    );
+    refused(
+        &["--agents", "4", "--precondition"],
+        "steps that agents choose themselves are scaled already: preconditioning is for given ones",
+    );
+    refused(
+        &["--agents", "4", "--step-a", "0"],
+        "steps a/(1 + bk) need a above 0 and b of 0 or more, found 0 and 0",
+    );
+    refused(
+        &["--agents", "4", "--cross-validate", "1"],
+        "at least 2 folds are needed, found 1",
+    );
+    for (edges, message) in [
+        (
+            "0 1\n2 3\n",
+            "edges.txt: the graph is not connected, its parts are {0, 1} and {2, 3}",
+        ),
+        (
+            "0 1\n1 2\n2 7\n",
+            "edges.txt: an edge names agent 7, expected numbers from 0 to 3",
+        ),
+        (
+            "0 1\n1 1\n",
+            "edges.txt:2: an edge leads from agent 1 to itself",
+        ),
+        (
+            "0 1\n\n1 two\n",
+            "edges.txt:3: expected the numbers of two agents, found `1 two`",
+        ),
+        (
+            "0 1 2\n",
+            "edges.txt:1: expected the numbers of two agents, found `0 1 2`",
+        ),
+        (
+            "-1 2\n",
+            "edges.txt:1: expected the numbers of two agents, found `-1 2`",
+        ),
+        (
+            "",
+            "edges.txt: the graph is not connected, its parts are {0}, {1}, {2} and {3}",
+        ),
+    ] {
+        place.write("edges.txt", edges);
+        refused(&["--agents", "4", "--edges", "edges.txt"], message);
+    }
+    let rank = ["--agents", "4", "--rank", "31", "--regularization", "0"];
+    run(&place, &rank)
+        .refused("train.csv: a rank of 31 is not possible with 30 items and 40 users");
+    let lambda = ["--agents", "4", "--regularization", "1.5"];
+    run(&place, &lambda)
+        .refused("train.csv: the regularization must be a number from 0 to 1, found 1.5");
+    place.write("same.csv", "user,item,rating\na,b,3\nc,d,3\ne,f,3\n");
+    let same = [
+        "gossip",
+        "run",
+        "completion",
+        "same.csv",
+        "-o",
+        "m.safetensors",
+        "--agents",
+        "2",
+        "--rank",
+        "1",
+    ];
+    place
+        .run(&same)
+        .refused("same.csv: the ratings are all the same: there is nothing to learn");
+    place.write("one.csv", "task,target,a\nx,1,2\ny,3,4\n");
+    let tasks = [
+        "gossip",
+        "run",
+        "multitask",
+        "one.csv",
+        "-o",
+        "m.safetensors",
+        "--agents",
+        "3",
+        "--rank",
+        "1",
+    ];
+    place
+        .run(&tasks)
+        .refused("one.csv: 3 agents are more than the 2 tasks to divide among them");
+}

@@ -1,0 +1,374 @@
+//! Agents and the network between them in one process: who speaks when, and what
+//! happens to messages on their way.
+//!
+//! In a slot the agents of some edges send each other their subspaces, the network
+//! delivers what is due, and then these agents step. The edges, the faults and the
+//! order of messages are functions of the seed, and agents do not see each other: the
+//! same bits come out for any number of threads.
+
+use super::agent::{Agent, Counters};
+use super::work::Work;
+use super::{Graph, pace};
+use crate::manifold::Grassmann;
+use crate::parallel::{map_blocks, map_rows};
+use crate::random::Random;
+use crate::{Error, Result};
+use faer::Mat;
+
+/// Streams of random numbers: edges, and what happens to messages.
+const EDGES: u64 = 0x6762;
+const FAULTS: u64 = 0x6763;
+
+/// Which edges a slot uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schedule {
+    /// One edge, drawn at random.
+    Stochastic,
+    /// One of the groups of edges that share no agent, drawn at random: red or black
+    /// on a path.
+    #[default]
+    Parallel,
+}
+
+/// How long steps are.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Steps {
+    /// Agents choose them.
+    #[default]
+    Own,
+    /// a/(1 + bk) in slot k, on the cost of a pair.
+    Given {
+        /// a.
+        a: f64,
+        /// b.
+        b: f64,
+        /// Whether directions are scaled by (WᵀW + ρI)⁻¹.
+        precondition: bool,
+    },
+}
+
+/// What goes wrong, by the number of slots from 0.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Faults {
+    /// The share of messages that are lost.
+    pub loss: f64,
+    /// The share that comes twice.
+    pub duplication: f64,
+    /// Slots that a message may be late, at most; each number is as likely, so that
+    /// messages overtake each other.
+    pub delay: u64,
+    /// Agents that stop and come back.
+    pub deaths: Vec<Death>,
+    /// Edges that carry nothing for a while.
+    pub cuts: Vec<Cut>,
+}
+
+/// An agent that stops, forgets all, and comes back from a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Death {
+    /// Who.
+    pub agent: usize,
+    /// When its checkpoint was written.
+    pub checkpoint: u64,
+    /// When it stops.
+    pub from: u64,
+    /// When it is back.
+    pub until: u64,
+}
+
+/// Edges that carry nothing for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Their numbers.
+    pub edges: Vec<usize>,
+    /// From this slot.
+    pub from: u64,
+    /// To before this one.
+    pub until: u64,
+}
+
+/// What a simulation goes by.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settings {
+    /// Which edges a slot uses.
+    pub schedule: Schedule,
+    /// How long steps are.
+    pub steps: Steps,
+    /// The seed of edges and faults.
+    pub seed: u64,
+    /// Threads.
+    pub threads: usize,
+    /// What goes wrong.
+    pub faults: Faults,
+}
+
+/// A message on its way.
+struct Letter {
+    due: u64,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+/// How far agents have come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Status {
+    /// Slots so far.
+    pub slots: u64,
+    /// Σ f_i(U_i) + ρ/2 Σ dist²(U_i, U_j).
+    pub cost: f64,
+    /// The largest distance between neighbours.
+    pub consensus: f64,
+    /// What all agents did and met.
+    pub counters: Counters,
+}
+
+/// Agents and the network between them.
+pub struct Simulation<W> {
+    agents: Vec<Agent<W>>,
+    alive: Vec<bool>,
+    /// Checkpoints of agents that will stop, or have.
+    saved: Vec<Option<Vec<u8>>>,
+    graph: Graph,
+    matchings: Vec<Vec<usize>>,
+    rho: f64,
+    rank: usize,
+    settings: Settings,
+    letters: Vec<Letter>,
+    edges: Random,
+    faults: Random,
+    slots: u64,
+}
+
+impl<W: Work + Clone> Simulation<W> {
+    /// Agents with their work on a graph, from one subspace each, or from one that
+    /// all share.
+    pub fn new(
+        works: Vec<W>,
+        graph: Graph,
+        rho: f64,
+        starts: &[Mat<f64>],
+        settings: Settings,
+    ) -> Result<Self> {
+        let n = graph.agents();
+        if works.len() != n || !(starts.len() == 1 || starts.len() == n) {
+            return Err(Error::input(format!(
+                "{} shares of the data and {} starts for {n} agents",
+                works.len(),
+                starts.len()
+            )));
+        }
+        if !(rho >= 0.0 && rho.is_finite()) {
+            return Err(Error::input(format!(
+                "rho must be a number that is 0 or above, found {rho}"
+            )));
+        }
+        let agents = map_blocks(n, 1, settings.threads, |at| {
+            let i = at.start;
+            let start = &starts[i.min(starts.len() - 1)];
+            Agent::new(i, works[i].clone(), graph.neighbours(i), rho, start)
+        });
+        Ok(Simulation {
+            agents: agents.into_iter().collect::<Result<_>>()?,
+            alive: vec![true; n],
+            saved: vec![None; n],
+            matchings: graph.matchings(),
+            graph,
+            rho,
+            rank: starts[0].ncols(),
+            letters: Vec::new(),
+            edges: Random::new(settings.seed, EDGES),
+            faults: Random::new(settings.seed, FAULTS),
+            settings,
+            slots: 0,
+        })
+    }
+
+    /// The agents.
+    pub fn agents(&self) -> &[Agent<W>] {
+        &self.agents
+    }
+
+    /// One slot, by the schedule.
+    pub fn slot(&mut self) -> Result<()> {
+        let edges = match self.settings.schedule {
+            Schedule::Stochastic => vec![self.edges.below(self.graph.edges().len())],
+            Schedule::Parallel => self.matchings[self.edges.below(self.matchings.len())].clone(),
+        };
+        self.slot_with(&edges)
+    }
+
+    /// One slot with given edges, by their numbers.
+    ///
+    /// # Panics
+    /// Where edges share an agent.
+    pub fn slot_with(&mut self, edges: &[usize]) -> Result<()> {
+        self.live_and_die()?;
+        let now = self.slots;
+        let mut with = vec![None; self.agents.len()];
+        for &edge in edges {
+            let (i, j) = self.graph.edges()[edge];
+            assert!(
+                with[i].is_none() && with[j].is_none(),
+                "edges share no agent"
+            );
+            (with[i], with[j]) = (Some(j), Some(i));
+            let cut = |cut: &Cut| cut.edges.contains(&edge) && (cut.from..cut.until).contains(&now);
+            let cut = self.settings.faults.cuts.iter().any(cut);
+            for (from, to) in [(i, j), (j, i)] {
+                if self.alive[from] {
+                    let bytes = self.agents[from].message();
+                    if !cut {
+                        self.post(to, bytes);
+                    }
+                }
+            }
+        }
+        self.deliver();
+        self.step(&with);
+        self.slots += 1;
+        Ok(())
+    }
+
+    fn live_and_die(&mut self) -> Result<()> {
+        let now = self.slots;
+        for death in self.settings.faults.deaths.clone() {
+            let i = death.agent;
+            if death.checkpoint == now {
+                self.saved[i] = Some(self.agents[i].checkpoint());
+            }
+            if death.from == now {
+                self.alive[i] = false;
+            }
+            if death.until == now
+                && let Some(bytes) = self.saved[i].take()
+            {
+                let work = self.agents[i].work().clone();
+                let neighbours = self.graph.neighbours(i);
+                self.agents[i] = Agent::restore(i, work, neighbours, self.rho, self.rank, &bytes)?;
+                self.alive[i] = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        share > 0.0 && ((self.faults.bits() >> 11) as f64) < share * (1u64 << 53) as f64
+    }
+
+    /// Gives a message to the network.
+    fn post(&mut self, to: usize, bytes: Vec<u8>) {
+        let faults = &self.settings.faults;
+        let (loss, duplication, delay) = (faults.loss, faults.duplication, faults.delay);
+        let copies = 1 + usize::from(self.chance(duplication));
+        for _ in 0..copies {
+            if self.chance(loss) {
+                continue;
+            }
+            let late = match delay {
+                0 => 0,
+                most => self.faults.below(most as usize + 1) as u64,
+            };
+            self.letters.push(Letter {
+                due: self.slots + late,
+                to,
+                bytes: bytes.clone(),
+            });
+        }
+    }
+
+    /// Delivers what is due; late messages come in any order.
+    fn deliver(&mut self) {
+        let all = std::mem::take(&mut self.letters);
+        let (mut due, later): (Vec<Letter>, Vec<Letter>) =
+            all.into_iter().partition(|letter| letter.due <= self.slots);
+        self.letters = later;
+        if self.settings.faults.delay > 0 {
+            for i in (1..due.len()).rev() {
+                due.swap(i, self.faults.below(i + 1));
+            }
+        }
+        let mut boxes: Vec<Vec<Vec<u8>>> = vec![Vec::new(); self.agents.len()];
+        for letter in due {
+            if self.alive[letter.to] {
+                boxes[letter.to].push(letter.bytes);
+            }
+        }
+        let mut work: Vec<_> = self.agents.iter_mut().zip(boxes).collect();
+        map_rows(&mut work, 1, 1, self.settings.threads, |_, work| {
+            for (agent, letters) in work {
+                for bytes in letters.iter() {
+                    agent.receive(bytes);
+                }
+            }
+        });
+    }
+
+    /// Lets the agents step that are alive and have somebody to step with.
+    fn step(&mut self, with: &[Option<usize>]) {
+        let agents = self.agents.iter_mut().zip(with).zip(&self.alive);
+        let mut turns: Vec<(&mut Agent<W>, usize)> = agents
+            .filter(|(_, alive)| **alive)
+            .filter_map(|((agent, with), _)| with.map(|with| (agent, with)))
+            .collect();
+        let (steps, slots) = (self.settings.steps, self.slots);
+        map_rows(&mut turns, 1, 1, self.settings.threads, |_, turns| {
+            for (agent, with) in turns {
+                match steps {
+                    Steps::Own => agent.own_step(),
+                    Steps::Given { a, b, precondition } => {
+                        agent.pair_step(*with, pace((a, b), slots), precondition)
+                    }
+                };
+            }
+        });
+    }
+
+    /// How far it has come; of agents that have stopped, where they were.
+    pub fn status(&self) -> Status {
+        let own = map_blocks(self.agents.len(), 1, self.settings.threads, |at| {
+            self.agents[at.start].cost()
+        });
+        let edges = self.graph.edges();
+        let distances = map_blocks(edges.len(), 1, self.settings.threads, |at| {
+            let (i, j) = edges[at.start];
+            Grassmann::distance(self.agents[i].subspace(), self.agents[j].subspace())
+        });
+        let squares: f64 = distances.iter().map(|d| d * d).sum();
+        let mut counters = Counters::default();
+        for agent in &self.agents {
+            let c = agent.counters();
+            counters.steps += c.steps;
+            counters.refused_steps += c.refused_steps;
+            counters.sent += c.sent;
+            counters.sent_bytes += c.sent_bytes;
+            counters.accepted += c.accepted;
+            counters.stale += c.stale;
+            counters.rejected += c.rejected;
+        }
+        Status {
+            slots: self.slots,
+            cost: own.into_iter().sum::<f64>() + 0.5 * self.rho * squares,
+            consensus: distances.into_iter().fold(0.0, f64::max),
+            counters,
+        }
+    }
+
+    /// The costs of all pairs, α_i f_i + α_j f_j + ρ/2 dist²(U_i, U_j): they add up to
+    /// the cost of all agents.
+    pub fn pair_costs(&self) -> Vec<f64> {
+        let own: Vec<f64> = self.agents.iter().map(Agent::cost).collect();
+        let pair = |&(i, j): &(usize, usize)| {
+            let (u, v) = (self.agents[i].subspace(), self.agents[j].subspace());
+            let apart = Grassmann::distance(u, v).powi(2);
+            self.graph.weight(i) * own[i] + self.graph.weight(j) * own[j] + 0.5 * self.rho * apart
+        };
+        self.graph.edges().iter().map(pair).collect()
+    }
+
+    /// The Fréchet mean of all agents: the subspace that the run ends with.
+    pub fn mean(&self) -> Result<Mat<f64>> {
+        let points: Vec<Mat<f64>> = self.agents.iter().map(|a| a.subspace().clone()).collect();
+        Grassmann::mean(&points)
+            .ok_or_else(|| Error::failure("the subspaces of the agents have no mean"))
+    }
+}
