@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::eval::numbers;
 use crate::output::Output;
 use crate::rows::note_unknown;
+use crate::task_columns::note_absent;
 
 /// What a model of tasks is measured on.
 pub struct EvalTasks<'a> {
@@ -33,6 +34,12 @@ impl EvalTasks<'_> {
             .evaluate_tasks(&data, train.as_ref(), self.threads);
         let found = found.map_err(|e| e.in_file(self.data))?;
         note_unknown(output, found.unknown_entries);
+        note_absent(output, found.absent.iter().map(String::as_str));
+        if self.train.is_some() && found.controls.len() < 4 {
+            output.note(
+                "there are too many tasks and features for the controls `ridge` and `alternating`",
+            );
+        }
         if found.unknown > 0 {
             output.note(&format!(
                 "{} of {} rows are of tasks that the model does not know: what is common was used",

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::output::Output;
 use crate::rows::note_unknown;
+use crate::task_columns::note_absent;
 
 /// What a model of tasks is asked for.
 pub struct TasksAndRows<'a> {
@@ -24,7 +25,9 @@ impl TasksAndRows<'_> {
         let mut predictor = self.model.task_predictor()?;
         let (features, tasks) = self.model.task_ids()?;
         let mut lines = TaskLines::open(self.input, &self.columns, false)?;
-        let mut map = FeatureMap::default();
+        let map = FeatureMap::new(features, lines.features(), lines.is_table());
+        let mut map = map.map_err(|e| e.in_file(self.input))?;
+        note_absent(output, map.absent());
         let mut out = output.stream()?;
         if output.is_json() {
             let task = json!(self.model.card.task);
@@ -39,7 +42,7 @@ impl TasksAndRows<'_> {
                 return Err(lines.error(message));
             }
             unknown += usize::from(task.is_none());
-            let row = map.align(line.row, lines.features(), features);
+            let row = map.align(line.row, lines.features());
             let target = predictor.target(task, row);
             let piece = match (output.is_json(), count) {
                 (false, _) => format!("{target}\n"),

@@ -65,6 +65,10 @@ pub fn not_for_ranking(options: &[(&str, bool)]) -> Result<()> {
 /// An error at the start where a model needs objects, and none are given, or is
 /// for another task.
 pub fn check_objects(model: &Model, path: &Path, objects: Option<&PathBuf>) -> Result<()> {
+    if model.tasks.is_some() {
+        let message = "the model predicts targets of tasks: use `rankfold predict`";
+        return Err(Error::input(message).in_file(path));
+    }
     if model.levels.is_some() {
         let message = "the model predicts ratings: use `rankfold recommend` or `predict`";
         return Err(Error::input(message).in_file(path));

@@ -5,6 +5,8 @@ use rankfold::data::TaskColumns;
 use rankfold::model::MultitaskCard;
 use rankfold::{Error, Result};
 
+use crate::output::Output;
+
 #[derive(Args)]
 pub struct ColumnsOfTasks {
     /// The column with the task of each row [default: as the model says, or `task`]
@@ -38,6 +40,7 @@ impl ColumnsOfTasks {
         TaskColumns {
             task: asked(&self.task_column, known.task),
             target: asked(&self.target_column, known.target),
+            lenient: known.lenient && self.ignore_column.is_empty(),
             ignored: match self.ignore_column.is_empty() {
                 true => known.ignored,
                 false => self.ignore_column.clone(),
@@ -65,5 +68,17 @@ pub fn only_for_tasks(columns: &ColumnsOfTasks) -> Result<()> {
             let message = format!("{option} is for models of `train multitask`");
             Err(Error::input(message))
         }
+    }
+}
+
+/// Says which features of a model a table does not have.
+pub fn note_absent<'a>(output: &Output, absent: impl Iterator<Item = &'a str>) {
+    let all: Vec<&str> = absent.collect();
+    if let Some(first) = all.first() {
+        let message = match all.len() {
+            1 => format!("there is no column `{first}`"),
+            n => format!("there are no columns for {n} features, such as `{first}`"),
+        };
+        output.note(&format!("{message}: the mean of training is taken"));
     }
 }

@@ -80,7 +80,7 @@ pub struct TrainMultitask {
     #[arg(long, value_name = "M", default_value_t = 1.0)]
     common_ridge: f64,
 
-    /// Iterations at most
+    /// Iterations at most, for each ridge on the way down
     #[arg(long, value_name = "N", default_value_t = 200)]
     iterations: usize,
 

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::patient;
+use crate::task_columns::note_absent;
 
 /// What a model of tasks goes on with.
 pub struct UpdateTasks<'a> {
@@ -38,7 +39,9 @@ impl UpdateTasks<'_> {
             true => TaskLines::from_lines(patient::lines(self.stream, &interrupt)?),
             false => TaskLines::open(self.stream, &self.columns, true)?,
         };
-        let mut map = FeatureMap::default();
+        let map = FeatureMap::new(&features, lines.features(), lines.is_table());
+        let mut map = map.map_err(|e| e.in_file(self.stream))?;
+        note_absent(output, map.absent());
         let bar = output.counter("rows");
         let broken = loop {
             match lines.advance() {
@@ -49,7 +52,7 @@ impl UpdateTasks<'_> {
                 Err(error) => break Some(error),
             }
             let line = lines.line();
-            let row = map.align(line.row, lines.features(), &features);
+            let row = map.align(line.row, lines.features());
             learner.learn(line.task, row, line.target)?;
             let done = learner.counters().steps - before.steps;
             if done.is_multiple_of(STRIDE) {

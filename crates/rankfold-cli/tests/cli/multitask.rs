@@ -88,7 +88,7 @@ fn a_shared_subspace_beats_all_controls() {
         assert_eq!(report["learner"], "grassmann");
         assert_eq!(report["tasks"], 30);
         assert_eq!(report["features"], 6);
-        assert_eq!(report["trials"].as_array().unwrap().len(), 20);
+        assert_eq!(report["trials"].as_array().unwrap().len(), 22);
         let said = place.run(&["eval", "m", "test.csv", "--train", "train.csv", "--json"]);
         assert_eq!(said.code, 0, "{}", said.stderr);
         let found = said.json();
@@ -145,7 +145,7 @@ fn predictions_are_those_that_are_measured() {
     );
     place.write(
         "ask.jsonl",
-        "{\"task\":\"s3\",\"row\":{\"a\":2,\"e\":1,\"b\":0,\"c\":0}}\n",
+        "{\"task\":\"s3\",\"row\":{\"a\":2,\"e\":1,\"b\":null,\"c\":null,\"d\":null,\"constant\":null}}\n",
     );
     let lines = place.run(&["predict", "m", "ask.jsonl"]);
     let of = |said: &Said| said.stdout.lines().next().unwrap().parse::<f64>().unwrap();
@@ -367,7 +367,7 @@ fn constant_targets_teach_little() {
     place.write("train.csv", HEADER.to_owned() + &constant(70..75));
     let said = train(&place, &[]);
     assert_eq!(said.code, 2);
-    let message = "the targets of every task are all the same: there is nothing to learn";
+    let message = "the targets of every task are all the same, or it has one row only";
     assert!(said.stderr.contains(message), "{}", said.stderr);
 }
 
@@ -395,4 +395,141 @@ fn other_models_refuse_the_columns_of_tasks() {
         let said = place.run(&args);
         assert_eq!(said.code, 2, "{args:?}: {}", said.stdout);
     }
+}
+
+#[test]
+fn a_table_without_a_feature_has_missing_cells() {
+    let place = place();
+    assert_eq!(train(&place, &[]).code, 0);
+    let without = |columns: &[&str]| {
+        let text = place.read("test.csv");
+        let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let kept: Vec<usize> = (0..header.len())
+            .filter(|&j| !columns.contains(&header[j]))
+            .collect();
+        let line = |line: &str| {
+            let cells: Vec<&str> = line.split(',').collect();
+            let cells: Vec<&str> = kept.iter().map(|&j| cells[j]).collect();
+            cells.join(",") + "\n"
+        };
+        text.lines().map(line).collect::<String>()
+    };
+    // The feature without use may go, and so may what is ignored.
+    place.write("some.csv", without(&["constant", "note"]));
+    let whole = nmse(&place.run(&["eval", "m", "test.csv", "--json"]).json());
+    let said = place.run(&["eval", "m", "some.csv"]);
+    assert!(
+        said.stderr
+            .contains("there is no column `constant`: the mean of training is taken")
+    );
+    let some = place
+        .run(&["eval", "m", "some.csv", "--json", "--quiet"])
+        .json();
+    assert!((nmse(&some) - whole).abs() < 1e-9);
+    // Cells of a feature that counts are missing: worse, but no zeros.
+    place.write("less.csv", without(&["a", "constant", "note"]));
+    let said = place.run(&["eval", "m", "less.csv"]);
+    assert!(
+        said.stderr
+            .contains("no columns for 2 features, such as `a`"),
+        "{}",
+        said.stderr
+    );
+    let less = place
+        .run(&["eval", "m", "less.csv", "--json", "--quiet"])
+        .json();
+    assert!(nmse(&less) > whole && nmse(&less) < 1.0, "{}", nmse(&less));
+    place.write(
+        "none.csv",
+        without(&["a", "b", "c", "d", "e", "constant"])
+            .replace("note", "zzz")
+            .replace("unused", "1"),
+    );
+    for args in [
+        vec!["eval", "m", "none.csv"],
+        vec!["predict", "m", "none.csv"],
+        vec!["update", "m", "none.csv", "-o", "m"],
+    ] {
+        let said = place.run(&args);
+        assert_eq!(said.code, 2, "{args:?}");
+        let message =
+            "none.csv: expected some of the features of the model, `a`, `b`, `c`, …, found none";
+        assert!(said.stderr.contains(message), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn lines_leave_out_what_is_ignored() {
+    let place = place();
+    let line = |t: usize, i: usize| {
+        let (x, y) = (noise(100 * t + i), noise(t + 900 * i));
+        let target = x * (1.0 + noise(t)) + 0.1 * y;
+        format!("{{\"task\":{t},\"row\":{{\"x\":{x},\"leak\":{target}}},\"target\":{target}}}\n")
+    };
+    let all = (0..10).flat_map(|t| (0..12).map(move |i| (t, i)));
+    place.write(
+        "train.jsonl",
+        all.map(|(t, i)| line(t, i)).collect::<String>(),
+    );
+    let start = [
+        "train",
+        "multitask",
+        "train.jsonl",
+        "-o",
+        "m",
+        "--rank",
+        "1",
+        "--json",
+    ];
+    let report = place
+        .run(&[&start[..], &["--ignore-column", "leak"]].concat())
+        .json();
+    assert_eq!(report["features"], 1);
+    assert_eq!(place.run(&start).json()["features"], 2);
+}
+
+#[test]
+fn new_tasks_are_scaled_as_tasks_usually_are() {
+    let place = Place::new();
+    // Features that differ between tasks much more than within them.
+    let rows = |tasks: std::ops::Range<usize>, count: usize, first: usize| -> String {
+        let mut out = "task,target,x,z\n".to_owned();
+        for t in tasks {
+            for i in first..first + count {
+                let (x, z) = (noise(100 * t + i), noise(31 * t + 77 * i + 5));
+                let y = 10.0 * noise(t + 3) + (2.0 + noise(t + 7)) * x + 0.1 * noise(t + 19 * i);
+                let (x, z) = (20.0 * noise(t) + x, 20.0 * noise(t + 11) + z);
+                out += &format!("{t},{y},{x},{z}\n");
+            }
+        }
+        out
+    };
+    place.write("train.csv", rows(0..40, 12, 0));
+    place.write("few.csv", rows(50..70, 10, 0));
+    place.write("rest.csv", rows(50..70, 20, 40));
+    let start = ["train", "multitask", "train.csv", "-o", "m", "--rank", "1"];
+    let said = place.run(&[&start[..], &["--standardize", "task"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(place.run(&["update", "m", "few.csv", "-o", "m"]).code, 0);
+    let found = nmse(&place.run(&["eval", "m", "rest.csv", "--json"]).json());
+    assert!(found < 0.3, "{found}");
+}
+
+#[test]
+fn wild_targets_of_a_new_task_cost_nothing_else() {
+    let place = place();
+    assert_eq!(train(&place, &["--standardize", "none"]).code, 0);
+    let wild = rows(40..41, 10, 0);
+    let wild = wild.lines().map(|line| {
+        let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        cells[1] = format!("{}e12", cells[1]);
+        cells.join(",") + "\n"
+    });
+    place.write("wild.csv", HEADER.to_owned() + &wild.collect::<String>());
+    let before = nmse(&place.run(&["eval", "m", "test.csv", "--json"]).json());
+    let said = place.run(&["update", "m", "wild.csv", "-o", "m"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let after = nmse(&place.run(&["eval", "m", "test.csv", "--json"]).json());
+    assert_eq!(before, after);
+    assert_eq!(place.run(&["info", "m"]).code, 0);
 }

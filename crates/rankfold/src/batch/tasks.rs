@@ -8,12 +8,15 @@ use crate::linalg::{qf, symmetric};
 use crate::manifold::{Blocks, Grassmann, Manifold};
 use crate::parallel::map_blocks;
 use crate::{Error, Result, memory};
-use faer::linalg::solvers::Solve;
+use faer::linalg::solvers::{Llt, Solve};
 use faer::{Mat, MatRef, Side};
 use std::ops::Range;
 
 /// Rows of several tasks that are worked on together.
 const BLOCK: usize = 1024;
+
+/// Parts of a sum over all rows that are kept at a time.
+const PARTS: usize = 8;
 
 /// Numbers in the rows of all tasks from which on threads pay.
 const LEAST_FOR_THREADS: usize = 1 << 20;
@@ -188,25 +191,39 @@ impl Tasks {
         }
     }
 
-    /// The weights that all tasks would share, with this ridge.
-    pub fn pooled_ridge(&self, lambda: f64, threads: usize) -> Mat<f64> {
+    /// XᵀX and Xᵀy over all tasks. Only a few parts of the sum are kept at a time, the
+    /// same ones for any number of threads.
+    fn normal_equations(&self, threads: usize) -> Result<(Mat<f64>, Mat<f64>)> {
         let m = self.features;
-        let parts = map_blocks(self.blocks.len(), 1, threads, |block| {
-            let (x, y) = self.rows(self.blocks[block.start].clone());
-            let y = Mat::from_fn(y.len(), 1, |i, _| y[i]);
-            (x.transpose() * x, x.transpose() * y)
+        let what = format!("weights that all tasks have in common, on {m} features,");
+        memory::require((PARTS + 3) as u128 * (m * m * 8) as u128, &what)?;
+        let size = self.blocks.len().div_ceil(PARTS).max(1);
+        let parts = map_blocks(self.blocks.len(), size, threads, |blocks| {
+            let (mut gram, mut right) = (Mat::<f64>::zeros(m, m), Mat::<f64>::zeros(m, 1));
+            for block in &self.blocks[blocks] {
+                let (x, y) = self.rows(block.clone());
+                gram += x.transpose() * x;
+                right += x.transpose() * Mat::from_fn(y.len(), 1, |i, _| y[i]);
+            }
+            (gram, right)
         });
         let (mut gram, mut right) = (Mat::<f64>::zeros(m, m), Mat::<f64>::zeros(m, 1));
         for (a, b) in parts {
             gram += a;
             right += b;
         }
-        solve_with_ridge(gram, &right, lambda)
+        Ok((gram, right))
+    }
+
+    /// The weights that all tasks would share, with this ridge.
+    pub fn pooled_ridge(&self, lambda: f64, threads: usize) -> Result<Mat<f64>> {
+        let (gram, right) = self.normal_equations(threads)?;
+        Ok(solve_with_ridge(gram, &right, lambda))
     }
 
     /// A place to start from: the subspace for a large ridge, spanned by the leading
-    /// directions of Xₜᵀ(yₜ − Xₜc) over the tasks. `None` where the targets do not
-    /// have so many.
+    /// directions of Xₜᵀ(yₜ − Xₜc) over the tasks. It has fewer columns where the
+    /// targets do not point to so many.
     pub fn start(&self, rank: usize, common: Option<&Mat<f64>>) -> Option<Mat<f64>> {
         let mut pulls = Mat::<f64>::zeros(self.features, self.len());
         for t in 0..self.len() {
@@ -223,11 +240,14 @@ impl Tasks {
             false => pulls.transpose() * &pulls,
         };
         let (values, vectors) = symmetric::eigen(&square)?;
-        let first = values.len().checked_sub(rank)?;
-        if !(values[first] > 1e-14 * values[values.len() - 1]) {
-            return None;
-        }
-        let leading = vectors.subcols(first, rank);
+        let least = 1e-14 * values.last()?;
+        let rank = values
+            .iter()
+            .rev()
+            .take(rank)
+            .filter(|&&v| v > least.max(0.0))
+            .count();
+        let leading = vectors.subcols(values.len() - rank, rank);
         qf(&match wide {
             true => leading.to_owned(),
             false => &pulls * leading,
@@ -235,20 +255,18 @@ impl Tasks {
     }
 
     /// What a common part needs, with the ridge μ.
-    pub fn common(&self, mu: f64, threads: usize) -> Option<Common> {
+    pub fn common(&self, mu: f64, threads: usize) -> Result<Common> {
+        let (mut gram, _) = self.normal_equations(threads)?;
         let m = self.features;
-        memory::require((m * m * 8) as u128 * 3, "the common part of all tasks").ok()?;
-        let parts = map_blocks(self.blocks.len(), 1, threads, |block| {
-            let (x, _) = self.rows(self.blocks[block.start].clone());
-            x.transpose() * x
-        });
-        let mut gram = Mat::<f64>::zeros(m, m);
-        parts.into_iter().for_each(|part| gram += part);
         // A ridge that is nothing beside the rows would not make it invertible.
         let least = 1e-12 * (0..m).map(|i| gram[(i, i)]).fold(0.0, f64::max);
         (0..m).for_each(|i| gram[(i, i)] += mu.max(least).max(f64::MIN_POSITIVE));
-        let inverse = symmetric::power(&gram, -1.0)?;
-        Some(Common { mu, inverse })
+        let factor = gram.llt(Side::Lower);
+        let failed = |_| Error::failure("the features of all tasks have no Cholesky factor");
+        Ok(Common {
+            mu,
+            factor: factor.map_err(failed)?,
+        })
     }
 }
 
@@ -257,8 +275,8 @@ impl Tasks {
 pub struct Common {
     /// Its ridge.
     mu: f64,
-    /// (XᵀX + μI)⁻¹ over all rows.
-    inverse: Mat<f64>,
+    /// The factor of XᵀX + μI over all rows.
+    factor: Llt<f64>,
 }
 
 impl Common {
@@ -481,7 +499,7 @@ impl Local for LocalTasks<'_> {
             out[0] = &vector[0] * inverse;
         }
         if let Some(common) = self.problem.common {
-            out[1] = &common.inverse * &vector[1];
+            out[1] = common.factor.solve(&vector[1]);
         }
         out
     }
@@ -692,7 +710,7 @@ mod tests {
             .unwrap()
             .solve(x.transpose() * &y);
         assert!((tasks.ridge(0, 0.7) - &plain).norm_max() < 1e-12);
-        assert!((tasks.pooled_ridge(0.7, 2) - &plain).norm_max() < 1e-12);
+        assert!((tasks.pooled_ridge(0.7, 2).unwrap() - &plain).norm_max() < 1e-12);
     }
 
     #[test]
@@ -746,7 +764,7 @@ mod tests {
             common: Some(&common),
             threads: 1,
         };
-        let pooled = tasks.pooled_ridge(0.0, 1);
+        let pooled = tasks.pooled_ridge(0.0, 1).unwrap();
         let start = vec![tasks.start(2, Some(&pooled)).unwrap(), pooled];
         let limits = Limits {
             decrease: 0.0,

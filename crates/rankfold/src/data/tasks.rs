@@ -28,6 +28,8 @@ pub struct TaskColumns {
     pub target: String,
     /// Columns that are not to be used.
     pub ignored: Vec<String>,
+    /// Whether these may be missing.
+    pub lenient: bool,
 }
 
 impl Default for TaskColumns {
@@ -36,6 +38,7 @@ impl Default for TaskColumns {
             task: "task".into(),
             target: "target".into(),
             ignored: Vec::new(),
+            lenient: false,
         }
     }
 }
@@ -78,6 +81,8 @@ pub struct TaskLines {
     source: Source,
     targets: bool,
     features: Ids,
+    /// Features of JSON lines that are not to be used.
+    ignored: Vec<String>,
     task: String,
     target: f64,
     row: SparseVec<f64>,
@@ -109,7 +114,11 @@ impl TaskLines {
                 columns,
                 targets,
             ),
-            Format::Lines(LineFormat::Jsonl) => Ok(Self::jsonl(Lines::open(path)?, targets)),
+            Format::Lines(LineFormat::Jsonl) => {
+                let mut lines = Self::jsonl(Lines::open(path)?, targets);
+                lines.ignored = columns.ignored.clone();
+                Ok(lines)
+            }
             _ => {
                 let message = "tasks are read from .csv, .tsv or .jsonl, plain or with .gz or .zst";
                 Err(Error::input(message).in_file(path))
@@ -122,6 +131,7 @@ impl TaskLines {
             source,
             targets,
             features,
+            ignored: Vec::new(),
             task: String::new(),
             target: f64::NAN,
             row: SparseVec::new(),
@@ -146,6 +156,12 @@ impl TaskLines {
                 found.join(", ")
             ))
         };
+        if wanted.task == wanted.target {
+            return Err(records.error(format!(
+                "column `{}` cannot be both the task and the number to learn",
+                wanted.task
+            )));
+        }
         if !columns.contains(&Column::Label) {
             return Err(missing("the task of each row", &wanted.task));
         }
@@ -153,7 +169,7 @@ impl TaskLines {
             return Err(missing("the number to learn", &wanted.target));
         }
         for name in &wanted.ignored {
-            if !names.contains(name) && targets {
+            if !names.contains(name) && !wanted.lenient {
                 return Err(missing("what is to be ignored", name));
             }
         }
@@ -181,6 +197,12 @@ impl TaskLines {
     /// The features met so far.
     pub fn features(&self) -> &Ids {
         &self.features
+    }
+
+    /// Whether the features are all known from the start, so that one that is not among
+    /// them is missing. In JSON lines it is 0.
+    pub fn is_table(&self) -> bool {
+        matches!(self.source, Source::Table { .. })
     }
 
     /// Reads the next example; false after the last.
@@ -240,7 +262,7 @@ impl TaskLines {
                         Some(line) => break line,
                     }
                 };
-                let found = parse(line, self.targets, &mut self.features);
+                let found = parse(line, self.targets, &mut self.features, &self.ignored);
                 let found = found.map(|(task, row, target)| {
                     (self.task, self.row, self.target) = (task, row, target);
                 });
@@ -302,7 +324,12 @@ impl TaskLines {
 
 type Parsed = (String, SparseVec<f64>, f64);
 
-fn parse(line: &[u8], targets: bool, features: &mut Ids) -> std::result::Result<Parsed, String> {
+fn parse(
+    line: &[u8],
+    targets: bool,
+    features: &mut Ids,
+    ignored: &[String],
+) -> std::result::Result<Parsed, String> {
     let read = serde_json::from_slice::<Line<'_>>(object(line)?);
     let Line { task, row, target } = read.map_err(|e| message(&e))?;
     let (task, row, target) = match (task, row, target) {
@@ -319,6 +346,7 @@ fn parse(line: &[u8], targets: bool, features: &mut Ids) -> std::result::Result<
     let mut entries: Vec<(u32, f64)> = row
         .0
         .iter()
+        .filter(|(name, _)| !ignored.iter().any(|ignored| *ignored == **name))
         .map(|(name, value)| (features.intern(name), value.unwrap_or(f64::NAN)))
         .filter(|&(_, value)| value != 0.0)
         .collect();
@@ -335,22 +363,59 @@ fn parse(line: &[u8], targets: bool, features: &mut Ids) -> std::result::Result<
 }
 
 /// Puts rows of one file into the features of a model.
-#[derive(Debug, Default)]
-pub struct FeatureMap {
+#[derive(Debug)]
+pub struct FeatureMap<'a> {
+    features: &'a Ids,
     /// The feature of the model for each of the file, where it has one.
     map: Vec<Option<u32>>,
+    /// Features of the model that a table does not have: missing cells in every row.
+    absent: Vec<u32>,
     row: SparseVec<f64>,
     entries: Vec<(u32, f64)>,
     /// Entries of features that the model does not know.
     pub unknown: usize,
 }
 
-impl FeatureMap {
-    /// A row in the features of the model.
-    pub fn align(&mut self, row: SparseRow<'_, f64>, from: &Ids, to: &Ids) -> SparseRow<'_, f64> {
+impl<'a> FeatureMap<'a> {
+    /// To these features, from those of a file: of all of a table, or of JSON lines, of
+    /// which more come later. A table with none of the features is an error.
+    pub fn new(features: &'a Ids, file: &Ids, table: bool) -> Result<Self> {
+        let is_absent = |&j: &u32| file.find(features.get(j)).is_none();
+        let absent: Vec<u32> = match table {
+            true => (0..features.len() as u32).filter(is_absent).collect(),
+            false => Vec::new(),
+        };
+        if table && absent.len() == features.len() {
+            let some: Vec<_> = features.iter().take(3).map(|n| format!("`{n}`")).collect();
+            let more = if features.len() > 3 { ", …" } else { "" };
+            return Err(Error::input(format!(
+                "expected some of the features of the model, {}{more}, found none",
+                some.join(", ")
+            )));
+        }
+        Ok(FeatureMap {
+            features,
+            map: Vec::new(),
+            absent,
+            row: SparseVec::new(),
+            entries: Vec::new(),
+            unknown: 0,
+        })
+    }
+
+    /// Features of the model that a table does not have.
+    pub fn absent(&self) -> impl Iterator<Item = &str> {
+        self.absent.iter().map(|&j| self.features.get(j))
+    }
+
+    /// A row in the features of the model, where `from` names those of the file.
+    pub fn align(&mut self, row: SparseRow<'_, f64>, from: &Ids) -> SparseRow<'_, f64> {
         let new = self.map.len()..from.len();
-        self.map.extend(new.map(|i| to.find(from.get(i as u32))));
+        let find = |i: usize| self.features.find(from.get(i as u32));
+        self.map.extend(new.map(find));
         self.entries.clear();
+        let missing = self.absent.iter().map(|&j| (j, f64::NAN));
+        self.entries.extend(missing);
         for (j, value) in row.iter() {
             match self.map[j as usize] {
                 Some(known) => self.entries.push((known, value)),
@@ -377,6 +442,8 @@ pub struct TaskRows {
     pub targets: Vec<f64>,
     /// The names of the features.
     pub features: Ids,
+    /// Whether they come from a table, where a feature that is not there is missing.
+    pub table: bool,
 }
 
 impl TaskRows {
@@ -392,6 +459,7 @@ impl TaskRows {
             rows: Rows::new(),
             targets: Vec::new(),
             features: Ids::new(),
+            table: lines.is_table(),
         };
         while lines.advance()? {
             let line = lines.line();

@@ -455,6 +455,12 @@ impl Model {
     /// The singular values of W, falling; `None` for a full matrix, where they
     /// are not at hand.
     pub fn singular_values(&self) -> Result<Option<Vec<f64>>> {
+        if self.tasks.is_some() {
+            // U is orthonormal, and weights may have lost rank.
+            let (_, weights) = self.task_factors()?;
+            let (_, sigma, _) = crate::linalg::svd(&weights).ok_or_else(rank_lost)?;
+            return Ok(Some(sigma));
+        }
         let (gauge, full) = with_form!(&self.form, form => {
             (form.view().gauge(), form.view().factors().is_none())
         });

@@ -9,9 +9,10 @@
 
 use super::file::{Tensor, TensorFile, Tensors};
 use super::{Card, Model, Objects, Precise, Preprocess};
+use crate::batch::normal::Normal;
 use crate::data::{Features, TaskColumns};
-use crate::form::{Factored, Form, Tall};
-use crate::linalg::{svd, symmetric};
+use crate::form::{Factored, Form, Health, Tall, Upkeep};
+use crate::linalg::{Square, svd};
 use crate::{Error, Ids, Result, SparseRow, SparseVec};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
@@ -63,9 +64,10 @@ pub struct MultitaskCard {
 }
 
 impl MultitaskCard {
-    /// The columns of its tables.
+    /// The columns of its tables; those to be ignored may be missing.
     pub fn columns(&self) -> TaskColumns {
         TaskColumns {
+            lenient: true,
             task: self.task_column.clone(),
             target: self.target_column.clone(),
             ignored: self.ignored_columns.clone(),
@@ -119,20 +121,16 @@ impl TaskPrior {
             Some(_) => 0.0,
         };
         let products = |i: usize, j: usize| moments.products[i * d + j];
-        let system = Mat::from_fn(r, r, |i, j| {
-            let ridge = if i == j { self.ridge } else { 0.0 };
-            products(i, j) + share * moments.mean[i] * moments.mean[j] + ridge
-        });
-        let right = Mat::from_fn(r, 1, |i, _| {
-            products(i, y) / scale - products(i, q) + share * moments.mean[i] * mean
-        });
-        let largest = (0..r).map(|i| system[(i, i)]).fold(0.0, f64::max);
-        let inverse = symmetric::map(&system, |value| match value > 1e-13 * largest {
-            true => 1.0 / value,
-            false => 0.0,
-        });
-        let weights = inverse.map_or_else(|| Mat::zeros(r, 1), |inverse| inverse * right);
-        let weights: Vec<f64> = (0..r).map(|i| weights[(i, 0)]).collect();
+        let mut normal = Normal::new(r);
+        for i in 0..r {
+            for j in i..r {
+                normal.a[i * r + j] = products(i, j) + share * moments.mean[i] * moments.mean[j];
+            }
+            normal.a[i * r + i] += self.ridge;
+            normal.b[i] = products(i, y) / scale - products(i, q) + share * moments.mean[i] * mean;
+        }
+        normal.solve_least(r, false);
+        let weights = normal.b;
         let explained: f64 = weights.iter().zip(&moments.mean).map(|(w, z)| w * z).sum();
         let bias = match self.bias_ridge {
             Some(kappa) if n > 0.0 => n * (mean - explained) / (n + kappa),
@@ -222,14 +220,18 @@ pub struct TaskSpace {
     /// By what each feature is multiplied in each task, task by task, where they are
     /// standardised within tasks.
     pub factors: Option<Vec<f64>>,
+    /// The same for a task that is not known.
+    pub usual_factors: Option<Vec<f64>>,
 }
 
 impl TaskSpace {
     /// By what the features of rows of a task are multiplied.
-    pub fn factors_of(&self, task: usize) -> Option<&[f64]> {
-        let factors = self.factors.as_ref()?;
-        let features = factors.len() / self.moments.len();
-        Some(&factors[task * features..][..features])
+    pub fn factors_of(&self, task: Option<usize>) -> Option<&[f64]> {
+        let usual = self.usual_factors.as_deref()?;
+        match (task, &self.factors) {
+            (Some(t), Some(all)) => Some(&all[t * usual.len()..][..usual.len()]),
+            _ => Some(usual),
+        }
     }
 
     pub(crate) fn tensors(&self) -> Tensors<'_> {
@@ -251,6 +253,9 @@ impl TaskSpace {
         add("products", flat(|m| &m.products));
         if let Some(factors) = &self.factors {
             add("factors", factors.clone());
+        }
+        if let Some(factors) = &self.usual_factors {
+            add("usual_factors", factors.clone());
         }
         out
     }
@@ -280,12 +285,24 @@ impl TaskSpace {
             false => Ok(None),
         };
         let within = card.standardize == Standardize::Task;
+        let scale = vector("scale", tasks)?;
+        let prior = &card.prior;
+        let sound = scale.iter().all(|&s| s > 0.0 && s.is_finite())
+            && prior.ridge >= 0.0
+            && prior.bias_ridge.is_none_or(|kappa| kappa >= 0.0)
+            && prior
+                .variance
+                .is_none_or(|(usual, rows)| usual > 0.0 && rows > 0.0);
+        if !sound {
+            return Err(file.error("a scale or a ridge of the tasks is not possible"));
+        }
         Ok(TaskSpace {
             common: optional("common", features, card.common_ridge.is_some())?,
             bias: vector("bias", tasks)?,
-            scale: vector("scale", tasks)?,
+            scale,
             moments,
             factors: optional("factors", tasks * features, within)?,
+            usual_factors: optional("usual_factors", features, within)?,
         })
     }
 }
@@ -361,7 +378,7 @@ pub struct TaskPredictor<'a> {
 impl TaskPredictor<'_> {
     /// The target of a row of the model's features, in a task.
     pub fn target(&mut self, task: Option<u32>, row: SparseRow<'_, f64>) -> f64 {
-        let factors = task.and_then(|t| self.space.factors_of(t as usize));
+        let factors = self.space.factors_of(task.map(|t| t as usize));
         let coordinates = self.view.coordinates(row, factors);
         let r = coordinates.len() - 2;
         let fit = task.map(|t| {
@@ -402,8 +419,19 @@ impl Model {
                 weights.nrows()
             )));
         }
-        let tall = |m: &Mat<f64>| Tall::<f64>::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]);
-        let form = Form::Factored(Factored::new(tall(u)?, tall(weights)?));
+        // Weights may have any rank: tasks come and go, the subspace stays.
+        let tall = |m: &Mat<f64>| {
+            let k = m.ncols();
+            let rows: Vec<f64> = (0..m.nrows() * k).map(|i| m[(i / k, i % k)]).collect();
+            Tall::from_parts(&rows, k, None)
+        };
+        let unit = || Square::identity(u.ncols());
+        let upkeep = Upkeep::new(Health {
+            condition: 1.0,
+            size: 1.0,
+        });
+        let form = Factored::from_parts(tall(u)?, tall(weights)?, unit(), unit(), upkeep);
+        let form = Form::Factored(form);
         let mut model = Model::new("grassmann", form, Features::Columns(features));
         model.card = Card {
             regularization: Some(card.prior.ridge),
@@ -480,6 +508,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linalg::symmetric;
     use crate::random::normal_at;
 
     fn prior(bias_ridge: Option<f64>) -> TaskPrior {

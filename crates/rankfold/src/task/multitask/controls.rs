@@ -16,8 +16,9 @@ use crate::model::Standardize;
 use crate::{Error, Result};
 use faer::Mat;
 
-/// Features up to which controls are fitted that have weights for all of them.
-const MOST_FEATURES: usize = 1000;
+/// Numbers up to which controls are fitted that have weights of each task for all
+/// features: tasks times features squared.
+const MOST: usize = 2_000_000;
 
 /// Ridges to choose from, for features of mean square one.
 const RIDGES: [f64; 10] = [3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1];
@@ -43,45 +44,51 @@ impl Control {
     }
 
     /// Judges it by rows of another file.
-    pub fn judge(&self, data: &TaskRows, train: &TaskRows, judge: &mut Judge) {
-        let mut map = FeatureMap::default();
+    pub fn judge(&self, data: &TaskRows, train: &TaskRows, judge: &mut Judge) -> Result<()> {
+        let mut map = FeatureMap::new(&train.features, &data.features, data.table)?;
         let (_, fits) = self.learned.tasks(&self.frame, 0..self.frame.tasks_count());
         let mut view = self.learned.view(&self.frame);
         for i in 0..data.len() {
             let name = data.names.get(data.task[i]);
             let task = train.names.find(name).map(|t| t as usize);
-            let row = map.align(data.rows.row(i), &data.features, &train.features);
-            let factors = task.and_then(|t| self.frame.factors_of(t));
+            let row = map.align(data.rows.row(i), &data.features);
+            let factors = self.frame.factors_of(task);
             let coordinates = view.coordinates(row, factors);
             let fit = task.map(|t| (fits[t].scale, fits[t].bias, &fits[t].weights[..]));
             let found = self.learned.prior.target(&coordinates, fit);
             judge.add(data.task[i] as usize, data.targets[i], found);
         }
+        Ok(())
     }
 }
 
 /// A way to a map of the features, from tasks and a ridge.
-type Way = fn(&Tasks, f64, usize) -> Option<Vec<Mat<f64>>>;
+type Way = fn(&Tasks, f64, usize) -> Result<Option<Vec<Mat<f64>>>>;
 
-fn pooled(tasks: &Tasks, lambda: f64, threads: usize) -> Option<Vec<Mat<f64>>> {
+fn pooled(tasks: &Tasks, lambda: f64, threads: usize) -> Result<Option<Vec<Mat<f64>>>> {
     let none = Mat::zeros(tasks.features(), 0);
-    Some(vec![none, tasks.pooled_ridge(lambda, threads)])
+    Ok(Some(vec![none, tasks.pooled_ridge(lambda, threads)?]))
 }
 
-fn each(tasks: &Tasks, _: f64, _: usize) -> Option<Vec<Mat<f64>>> {
+fn each(tasks: &Tasks, _: f64, _: usize) -> Result<Option<Vec<Mat<f64>>>> {
     let m = tasks.features();
-    Some(vec![Mat::identity(m, m)])
+    Ok(Some(vec![Mat::identity(m, m)]))
 }
 
 /// D ← (W Wᵀ + εI)^½ / Tr(·), and each task a ridge regression with the metric D⁻¹:
 /// the same as a plain ridge on features mapped by D^½.
-fn alternating(tasks: &Tasks, lambda: f64, threads: usize) -> Option<Vec<Mat<f64>>> {
+fn alternating(tasks: &Tasks, lambda: f64, threads: usize) -> Result<Option<Vec<Mat<f64>>>> {
+    Ok(alternate(tasks, lambda, threads))
+}
+
+fn alternate(tasks: &Tasks, lambda: f64, threads: usize) -> Option<Vec<Mat<f64>>> {
     let m = tasks.features();
     let mut root = Mat::<f64>::identity(m, m);
     root *= faer::Scale(1.0 / (m as f64).sqrt());
     for _ in 0..ROUNDS {
         let mapped = tasks.mapped(&root);
-        let blocks = crate::parallel::map_blocks(tasks.len(), 16, threads, |range| {
+        let size = tasks.len().div_ceil(8);
+        let blocks = crate::parallel::map_blocks(tasks.len(), size, threads, |range| {
             let mut sum = Mat::<f64>::zeros(m, m);
             for t in range {
                 let w = &root * mapped.ridge(t, lambda);
@@ -129,7 +136,7 @@ pub(super) fn all(
     ];
     let mut out = Vec::new();
     for (name, way, wide) in ways {
-        if wide && train.features.len() > MOST_FEATURES {
+        if wide && train.names.len() * train.features.len().pow(2) > MOST {
             continue;
         }
         let framing = Framing {
@@ -140,13 +147,13 @@ pub(super) fn all(
             let at = way(tasks, lambda, threads)?;
             let mut prior = frame.prior;
             prior.ridge = lambda;
-            Some(Learned {
+            Ok::<_, Error>(at.map(|at| Learned {
                 at,
                 prior,
                 cost: f64::NAN,
                 iterations: 0,
                 ended: Ended::Converged,
-            })
+            }))
         };
         // Where nothing can be held out, a ridge in the middle.
         let mut chosen = (f64::INFINITY, 30.0);
@@ -154,7 +161,7 @@ pub(super) fn all(
             let frame = Frame::new(train, &kept, framing)?;
             let (tasks, unit) = (frame.tasks()?, frame.usual_square());
             for ridge in RIDGES {
-                let Some(learned) = fit(&frame, &tasks, unit * ridge) else {
+                let Some(learned) = fit(&frame, &tasks, unit * ridge)? else {
                     continue;
                 };
                 let nmse = judge_rows(&frame, &learned, train, &held).nmse();
@@ -165,7 +172,7 @@ pub(super) fn all(
         }
         let frame = Frame::new(train, &whole, framing)?;
         let tasks = frame.tasks()?;
-        let learned = fit(&frame, &tasks, frame.usual_square() * chosen.1);
+        let learned = fit(&frame, &tasks, frame.usual_square() * chosen.1)?;
         let failed = || Error::failure(format!("the control `{name}` could not be fitted"));
         out.push(Control {
             name,

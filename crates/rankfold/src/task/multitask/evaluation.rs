@@ -124,6 +124,8 @@ pub struct TaskEvaluation {
     pub unknown: usize,
     /// Entries of features that it does not know.
     pub unknown_entries: usize,
+    /// Features of the model that a table does not have, taken as missing cells.
+    pub absent: Vec<String>,
     /// Tasks without an nmse, because their targets are all the same.
     pub constant_tasks: usize,
 }
@@ -151,11 +153,11 @@ impl Model {
             }
         }
         let (mut judge, mut mean) = (fresh.clone(), fresh.clone());
-        let mut map = FeatureMap::default();
+        let mut map = FeatureMap::new(features, &data.features, data.table)?;
         let mut unknown = 0;
         for i in 0..data.len() {
             let (t, target) = (data.task[i] as usize, data.targets[i]);
-            let row = map.align(data.rows.row(i), &data.features, features);
+            let row = map.align(data.rows.row(i), &data.features);
             let found = predictor.target(known[t], row);
             judge.add(t, target, found);
             unknown += usize::from(known[t].is_none());
@@ -178,7 +180,7 @@ impl Model {
             let bias = card.prior.bias_ridge.is_some();
             for control in controls::all(train, standardize, bias, self.card.seed, threads)? {
                 let mut judge = fresh.clone();
-                control.judge(data, train, &mut judge);
+                control.judge(data, train, &mut judge)?;
                 controls.insert(
                     controls.len() - 1,
                     TaskControl {
@@ -203,6 +205,7 @@ impl Model {
             rows: data.len(),
             unknown,
             unknown_entries: map.unknown,
+            absent: map.absent().map(str::to_owned).collect(),
             constant_tasks: judged.iter().filter(|t| t.nmse.is_none()).count(),
             tasks: judged,
         })

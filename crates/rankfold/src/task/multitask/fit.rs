@@ -5,6 +5,7 @@ use super::frame::{Frame, Framing};
 use crate::batch::{Common, Ended, Limits, SharedSubspace, Solver, Tasks};
 use crate::data::TaskRows;
 use crate::linalg::qf;
+use crate::manifold::beside;
 use crate::model::{Moments, Standardize, TaskFit, TaskPrior, TaskView};
 use crate::random::normal_at;
 use crate::{Error, Result};
@@ -12,8 +13,8 @@ use faer::Mat;
 use std::ops::Range;
 
 /// The ridges to choose from, for features of mean square one.
-pub(super) const RIDGES: [f64; 10] = [
-    10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3,
+pub(super) const RIDGES: [f64; 11] = [
+    10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1,
 ];
 
 /// Iterations for each ridge on the way.
@@ -67,11 +68,7 @@ impl Ground {
         let tasks = frame.tasks()?;
         let common = match framing.common {
             None => None,
-            Some(mu) => {
-                let common = tasks.common(mu, options.threads);
-                let failed = || Error::failure("the features of all tasks have no Gram matrix");
-                Some(common.ok_or_else(failed)?)
-            }
+            Some(mu) => Some(tasks.common(mu, options.threads)?),
         };
         Ok(Ground {
             frame,
@@ -96,19 +93,14 @@ impl Ground {
     fn start(&self) -> Result<Vec<Mat<f64>>> {
         let mu = self.common.as_ref().map(Common::ridge);
         let c = mu.map(|mu| self.tasks.pooled_ridge(mu, self.threads));
-        let m = self.tasks.features();
-        let u = self.tasks.start(self.rank, c.as_ref()).or_else(|| {
-            // The targets point to fewer directions: random ones for the rest.
+        let c = c.transpose()?;
+        let known = self.tasks.start(self.rank, c.as_ref());
+        let u = known.and_then(|known| {
+            // Where the targets point to fewer directions, random ones for the rest.
             let entry = |i, j| normal_at(self.seed, RANDOM_COLUMNS, i as u64, j as u64);
-            let mut any = Mat::from_fn(m, self.rank, entry);
-            let known = (1..self.rank).rev();
-            if let Some(known) = known
-                .into_iter()
-                .find_map(|k| self.tasks.start(k, c.as_ref()))
-            {
-                any.subcols_mut(0, known.ncols()).copy_from(&known);
-            }
-            qf(&any)
+            let more = self.rank - known.ncols();
+            let random = Mat::from_fn(self.tasks.features(), more, entry);
+            qf(&beside(&known, &random))
         });
         let u = u.ok_or_else(|| Error::failure("no subspace to start from was found"))?;
         let mut at = vec![u];
@@ -141,7 +133,7 @@ impl Ground {
                     ..Limits::default()
                 },
                 false => Limits {
-                    iterations: STAGE,
+                    iterations: STAGE.min(self.iterations),
                     decrease: STAGE_DECREASE,
                     ..Limits::default()
                 },
@@ -169,7 +161,13 @@ impl Ground {
                 break;
             }
         }
-        last.ok_or_else(|| Error::failure("no ridge was given"))
+        let mut last = last.ok_or_else(|| Error::failure("no ridge was given"))?;
+        // Where the walk was stopped on its way, the subspace is as it is, but tasks are
+        // fitted in it with the ridge that was meant.
+        if let Some(&lambda) = ridges.last() {
+            last.prior.ridge = lambda;
+        }
+        Ok(last)
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Frame {
     pub preprocess: Preprocess,
     /// By what each feature is multiplied in each task.
     pub factors: Option<Vec<f64>>,
+    /// The same in a task that is not known.
+    pub usual_factors: Option<Vec<f64>>,
     /// What is known of tasks before their rows, without the ridge of the weights.
     pub prior: TaskPrior,
     /// Scaled features of all rows, task by task, row by row.
@@ -87,6 +89,7 @@ impl Frame {
         let mut frame = Frame {
             preprocess,
             factors: None,
+            usual_factors: None,
             prior: TaskPrior {
                 ridge: 0.0,
                 bias_ridge: framing.bias.then_some(0.0),
@@ -127,9 +130,14 @@ impl Frame {
     }
 
     /// By what the features of rows of a task are multiplied.
-    pub fn factors_of(&self, task: usize) -> Option<&[f64]> {
-        let factors = self.factors.as_ref()?;
-        Some(&factors[task * self.features..][..self.features])
+    pub fn factors_of(&self, task: Option<usize>) -> Option<&[f64]> {
+        match task {
+            Some(t) => self
+                .factors
+                .as_ref()
+                .map(|all| &all[t * self.features..][..self.features]),
+            None => self.usual_factors.as_deref(),
+        }
     }
 
     /// The same for some tasks, one after the other.
@@ -150,12 +158,15 @@ impl Frame {
     fn scale_within_tasks(&mut self) {
         let m = self.features;
         let mut factors = vec![1.0; self.tasks_count() * m];
+        // Variances within tasks, each as often as the task has rows.
+        let mut within = vec![0.0; m];
         for t in 0..self.tasks_count() {
             let (x, _) = self.rows_of(t);
             let own = &mut factors[t * m..][..m];
             for (j, factor) in own.iter_mut().enumerate() {
                 let column: Vec<f64> = x.chunks_exact(m).map(|row| row[j]).collect();
                 let deviation = variance(&column).sqrt();
+                within[j] += deviation * deviation * column.len() as f64;
                 if deviation > CONSTANT {
                     *factor = 1.0 / deviation;
                 }
@@ -166,6 +177,13 @@ impl Frame {
             }
         }
         self.factors = Some(factors);
+        let rows = self.y.len().max(1) as f64;
+        let usual = within.iter().map(|squares| (squares / rows).sqrt());
+        let factor = |deviation: f64| match deviation > CONSTANT {
+            true => 1.0 / deviation,
+            false => 1.0,
+        };
+        self.usual_factors = Some(usual.map(factor).collect());
     }
 
     /// What variances of targets usually are, and how much that counts beside the own
@@ -184,7 +202,8 @@ impl Frame {
         }
         if found.is_empty() {
             return Err(Error::input(
-                "the targets of every task are all the same: there is nothing to learn",
+                "the targets of every task are all the same, or it has one row only: there is \
+                 nothing to learn",
             ));
         }
         let logs: Vec<f64> = found.iter().map(|f| f.1).collect();
@@ -215,7 +234,7 @@ impl Frame {
     /// one.
     fn find_biases(&mut self, framing: Framing) -> Result<()> {
         let common = match framing.common {
-            Some(mu) => Some(self.tasks()?.pooled_ridge(mu, framing.threads)),
+            Some(mu) => Some(self.tasks()?.pooled_ridge(mu, framing.threads)?),
             None => None,
         };
         let m = self.features;
@@ -242,7 +261,12 @@ impl Frame {
             freedom += left.len() as f64 - 1.0;
             biases.push((mean(&left), left.len() as f64));
         }
-        let noise = squares / f64::max(freedom, 1.0);
+        if freedom == 0.0 {
+            // A row a task does not tell biases from noise: half of each.
+            self.prior.bias_ridge = Some(1.0);
+            return Ok(());
+        }
+        let noise = squares / freedom;
         let values: Vec<f64> = biases.iter().map(|b| b.0).collect();
         let count = values.len() as f64;
         let by_chance = biases.iter().map(|b| noise / b.1).sum::<f64>() / count;

@@ -385,7 +385,7 @@ impl<'a> Work<'a> {
     /// Tries all settings. The ridge with the least error wins, of equal ones the
     /// larger; scaling within tasks only where that is clearly better.
     fn choose(&mut self, valid: Option<&TaskRows>) -> Result<Option<TaskTrial>> {
-        let others = valid.map(|valid| renamed(self.data, valid));
+        let others = valid.map(|valid| renamed(self.data, valid)).transpose()?;
         let (kept, held) = match &others {
             Some(others) => (
                 (0..self.data.len() as u32).collect(),
@@ -394,6 +394,11 @@ impl<'a> Work<'a> {
             None => self.split(),
         };
         let judged = others.as_ref().unwrap_or(self.data);
+        if others.as_ref().is_some_and(TaskRows::is_empty) {
+            return Err(Error::input(
+                "no row for validation belongs to a task of the training rows",
+            ));
+        }
         if others.is_none() && held.is_empty() {
             let message = "no task has enough rows to hold some out for validation: give \
                            --regularization and --standardize";
@@ -411,7 +416,7 @@ impl<'a> Work<'a> {
             };
             let (trials, stopped) = (&mut self.trials, &mut self.stopped);
             let watch = std::cell::RefCell::new(&mut self.watch);
-            let mut place = 0;
+            let (mut place, mut told) = (0, false);
             let mut see = |n: usize, cost: f64| {
                 *stopped |= !watch.borrow_mut()(MultitaskEvent::Iteration(n, cost));
                 !*stopped
@@ -429,8 +434,10 @@ impl<'a> Work<'a> {
                 place += 1;
                 let go_on = watch.borrow_mut()(MultitaskEvent::Tried(&trial));
                 trials.push(trial);
+                told |= !go_on;
                 go_on
             })?;
+            self.stopped |= told;
             if self.stopped {
                 return Ok(None);
             }
@@ -508,6 +515,7 @@ impl<'a> Work<'a> {
             scale: fits.iter().map(|fit| fit.scale).collect(),
             moments,
             factors: frame.factors_of_all(tasks.clone()),
+            usual_factors: frame.usual_factors.clone(),
         };
         let card = MultitaskCard {
             solver: options.solver.name().into(),
@@ -527,6 +535,8 @@ impl<'a> Work<'a> {
         model.card.init = "spectral".into();
         model.card.counters.steps = learned.iterations as u64;
         model.card.counters.updates = learned.iterations as u64;
+        // Of a model that is not the one that was judged there is nothing to say.
+        let chosen = chosen.filter(|_| learned.ended != Ended::Told);
         let metrics = chosen.map(|trial| ("nmse".to_owned(), trial.nmse));
         Ok(MultitaskFit {
             model,
@@ -552,7 +562,7 @@ fn judge_rows(frame: &Frame, learned: &Learned, data: &TaskRows, rows: &[u32]) -
     let mut view = learned.view(frame);
     for &i in rows {
         let (t, row) = (data.task[i as usize] as usize, data.rows.row(i as usize));
-        let coordinates = view.coordinates(row, frame.factors_of(t));
+        let coordinates = view.coordinates(row, frame.factors_of(Some(t)));
         let fit = &fits[t];
         let fit = Some((fit.scale, fit.bias, &fit.weights[..]));
         let found = learned.prior.target(&coordinates, fit);
@@ -563,22 +573,23 @@ fn judge_rows(frame: &Frame, learned: &Learned, data: &TaskRows, rows: &[u32]) -
 
 /// Rows of another file in the tasks and features of this one; those of other tasks
 /// tell nothing of a setting and are left out.
-fn renamed(data: &TaskRows, other: &TaskRows) -> TaskRows {
-    let mut map = FeatureMap::default();
+fn renamed(data: &TaskRows, other: &TaskRows) -> Result<TaskRows> {
+    let mut map = FeatureMap::new(&data.features, &other.features, other.table)?;
     let mut out = TaskRows {
         names: data.names.clone(),
         features: data.features.clone(),
         task: Vec::new(),
         rows: Rows::new(),
         targets: Vec::new(),
+        table: other.table,
     };
     for i in 0..other.len() {
         if let Some(t) = data.names.find(other.names.get(other.task[i])) {
-            let row = map.align(other.rows.row(i), &other.features, &data.features);
+            let row = map.align(other.rows.row(i), &other.features);
             out.rows.push(row);
             out.task.push(t);
             out.targets.push(other.targets[i]);
         }
     }
-    out
+    Ok(out)
 }

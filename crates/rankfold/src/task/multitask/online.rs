@@ -43,7 +43,7 @@ impl TaskLearner {
         let known = self.tasks.find(task);
         let r = self.u.ncols();
         let (space, card) = parts(&mut self.model)?;
-        let factors = known.and_then(|t| space.factors_of(t as usize));
+        let factors = space.factors_of(known.map(|t| t as usize));
         let mut vector = self.view.coordinates(row, factors);
         let prior = card.prior;
         let fit = known.map(|t| {
@@ -72,8 +72,8 @@ impl TaskLearner {
             None => {
                 counters.new_object_features += 1;
                 let (space, _) = parts(&mut self.model)?;
-                if let Some(factors) = &mut space.factors {
-                    factors.extend(vec![1.0; self.u.nrows()]);
+                if let (Some(all), Some(usual)) = (&mut space.factors, &space.usual_factors) {
+                    all.extend_from_slice(usual);
                 }
                 space.scale.push(0.0);
                 space.bias.push(0.0);

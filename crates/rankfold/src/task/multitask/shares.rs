@@ -51,7 +51,7 @@ impl<'a> Shares<'a> {
             (None, None) => unreachable!("it was given or chosen"),
         };
         Ok(Some(Shares {
-            common: ground.common_weights(options.threads),
+            common: ground.common_weights(options.threads)?,
             options,
             data,
             ground,
@@ -102,8 +102,9 @@ impl<'a> Shares<'a> {
 
 impl Ground {
     /// The weights that all tasks share, without any of their own.
-    fn common_weights(&self, threads: usize) -> Option<Mat<f64>> {
-        let mu = self.common.as_ref().map(Common::ridge)?;
-        Some(self.tasks.pooled_ridge(mu, threads))
+    fn common_weights(&self, threads: usize) -> Result<Option<Mat<f64>>> {
+        let mu = self.common.as_ref().map(Common::ridge);
+        let weights = mu.map(|mu| self.tasks.pooled_ridge(mu, threads));
+        weights.transpose()
     }
 }
