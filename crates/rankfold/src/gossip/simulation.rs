@@ -162,10 +162,11 @@ impl<W: Work + Clone> Simulation<W> {
                 "rho must be a number that is 0 or above, found {rho}"
             )));
         }
-        let agents = map_blocks(n, 1, settings.threads, |at| {
-            let i = at.start;
+        let mut works: Vec<Option<W>> = works.into_iter().map(Some).collect();
+        let agents = map_rows(&mut works, 1, 1, settings.threads, |i, work| {
+            let work = work[0].take().expect("each is taken once");
             let start = &starts[i.min(starts.len() - 1)];
-            Agent::new(i, works[i].clone(), graph.neighbours(i), rho, start)
+            Agent::new(i, work, graph.neighbours(i), rho, start)
         });
         Ok(Simulation {
             agents: agents.into_iter().collect::<Result<_>>()?,
