@@ -1,4 +1,4 @@
-//! The planted problems of [Mishra2019], solved by agents: error on new entries and
+//! The planted problems of Mishra and others (2019), solved by agents: error on new entries and
 //! consensus, slot by slot, as JSON lines.
 //!
 //! ```text

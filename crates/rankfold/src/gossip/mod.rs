@@ -1,5 +1,5 @@
 //! Learning together without a centre: agents that own parts of the data agree on a
-//! subspace, and tell each other nothing else [Mishra2019].
+//! subspace, and tell each other nothing else (Mishra and others, 2019).
 //!
 //! ```text
 //! minimise Σ f_i(U_i) + ρ/2 Σ dist²(U_i, U_j) over the edges (i, j) of a graph

@@ -252,9 +252,9 @@ fn settings_that_cannot_be_are_refused() {
     );
 }
 
-/// A matrix of rank 2 with noise, half of it known, among five agents.
+/// A matrix of rank 3 with noise, half of it known, among five agents.
 fn noisy(seed: u64) -> Vec<Columns> {
-    let (m, n, r) = (20, 100, 2);
+    let (m, n, r) = (60, 300, 3);
     let factor = |side, i, a| normal_at(seed, side, i as u64, a as u64);
     let mut entries = Vec::new();
     for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -266,7 +266,7 @@ fn noisy(seed: u64) -> Vec<Columns> {
         }
     }
     let observed = crate::batch::Observed::new((m, n), entries).unwrap().0;
-    let part = |i: usize| Columns::new(observed.part(Part::All), 20 * i..20 * (i + 1), 0.0, 0.0);
+    let part = |i: usize| Columns::new(observed.part(Part::All), 60 * i..60 * (i + 1), 0.0, 0.0);
     (0..5).map(|i| part(i).unwrap()).collect()
 }
 
@@ -307,15 +307,17 @@ fn faults_cost_time_and_nothing_else() {
             ..Faults::default()
         },
     ];
-    let mut worst = [[0.0f64; 2]; 5];
+    let (mut worst, mut outside) = ([[0.0f64; 2]; 5], [0; 5]);
     for seed in 0..seeds {
         let graph = match seed % 2 {
             0 => Graph::path(5).unwrap(),
             _ => Graph::ring(5).unwrap(),
         };
-        let start = qf(&Mat::from_fn(20, 2, |i, j| {
-            normal_at(seed, 9, i as u64, j as u64)
-        }));
+        let works = noisy(seed);
+        let starts: Vec<Mat<f64>> = works
+            .iter()
+            .map(|work| alone(work, 3, seed).unwrap())
+            .collect();
         let ends = scripts.clone().map(|faults| {
             let settings = Settings {
                 schedule: Schedule::Stochastic,
@@ -324,26 +326,24 @@ fn faults_cost_time_and_nothing_else() {
                 faults,
                 ..Settings::default()
             };
-            let start = start.clone().unwrap();
             let mut simulation =
-                Simulation::new(noisy(seed), graph.clone(), 100.0, &[start], settings).unwrap();
+                Simulation::new(works.clone(), graph.clone(), 400.0, &starts, settings).unwrap();
             (0..slots).for_each(|_| simulation.slot().unwrap());
             simulation
         });
         let sound = ends[0].status();
-        for (end, worst) in ends.iter().zip(&mut worst) {
+        for ((end, worst), outside) in ends.iter().zip(&mut worst).zip(&mut outside) {
             let status = end.status();
             let cost = (status.cost - sound.cost).abs() / sound.cost;
             let apart = end.agents().iter().zip(ends[0].agents());
             let apart = apart.map(|(a, b)| Grassmann::distance(a.subspace(), b.subspace()));
             let apart = apart.fold(0.0, f64::max);
             *worst = [worst[0].max(cost), worst[1].max(apart)];
+            *outside += usize::from(!(cost < 1e-4 && apart < 1e-6));
         }
         assert!(ends[1].status().counters.accepted < sound.counters.accepted);
         assert!(ends[4].status().counters.stale > 0);
     }
-    println!("worst differences of cost and of subspaces: {worst:?}");
-    for [cost, apart] in worst {
-        assert!(cost < 1e-4 && apart < 1e-6, "{worst:?}");
-    }
+    println!("{seeds} seeds: {outside:?} outside, worst of cost and of subspaces {worst:?}");
+    assert_eq!(outside, [0; 5], "{worst:?}");
 }
