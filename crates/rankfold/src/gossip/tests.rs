@@ -4,7 +4,7 @@ use super::columns::tests::observed;
 use super::graph::tests::all as graphs;
 use super::regressions::tests::tasks;
 use super::*;
-use crate::batch::Part;
+use crate::batch::{Part, Tasks};
 use crate::linalg::qf;
 use crate::manifold::tests::matrix;
 use crate::manifold::{Grassmann, dot};
@@ -28,6 +28,18 @@ fn starts(m: usize, r: usize) -> Vec<Mat<f64>> {
 fn run<W: Work + Clone>(works: Vec<W>, graph: Graph, settings: Settings) -> Simulation<W> {
     let starts = starts(works[0].dimension(), 2);
     Simulation::new(works, graph, 2.0, &starts, settings).unwrap()
+}
+
+/// Tasks that have more rows than weights.
+fn long_tasks(m: usize, count: usize) -> Tasks {
+    let data: Vec<_> = (0..count)
+        .map(|t| {
+            let (x, y) = (matrix(4 + t, m, 100 + t), matrix(4 + t, 1, 200 + t));
+            let x: Vec<f64> = (0..x.nrows() * m).map(|i| x[(i / m, i % m)]).collect();
+            (x, (0..y.nrows()).map(|i| y[(i, 0)]).collect::<Vec<f64>>())
+        })
+        .collect();
+    Tasks::new(m, data.iter().map(|(x, y)| (&x[..], &y[..]))).unwrap()
 }
 
 /// Steps along a tangent vector, measured on both kinds of data.
@@ -55,9 +67,10 @@ fn gradients_agree_with_differences() {
         // The first share has columns that leave their weights open.
         agrees(&columns(lambda)[1], None);
         agrees(&columns(lambda)[0], Some(&prior));
-        let regressions = Regressions::new(tasks(8, 5), lambda.max(1e-3));
-        agrees(&regressions, None);
-        agrees(&regressions, Some(&prior));
+        // Some tasks have fewer rows than weights.
+        agrees(&Regressions::new(tasks(8, 5), lambda), Some(&prior));
+        agrees(&Regressions::new(tasks(8, 5), lambda.max(1e-3)), None);
+        agrees(&Regressions::new(long_tasks(8, 5), lambda), None);
     }
 }
 
