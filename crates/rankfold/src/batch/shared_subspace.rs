@@ -278,9 +278,8 @@ impl<'b> Objective for SharedSubspace<'b> {
         }
         let w = weights_of(&blocks, self.tasks.len(), r);
         let mut usual = Mat::<f64>::zeros(r, r);
-        for t in 0..self.tasks.len() {
-            let (x, _) = self.tasks.rows(t..t + 1);
-            let size = x.squared_norm_l2() / self.tasks.features as f64;
+        for (t, size) in self.tasks.sizes.iter().enumerate() {
+            let size = size / self.tasks.features as f64;
             let row = w.subrows(t, 1);
             usual += faer::Scale(size) * (row.transpose() * row);
         }

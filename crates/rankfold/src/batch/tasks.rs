@@ -1,5 +1,6 @@
 //! Many regressions with features in common.
 
+use crate::kernel::dot;
 use crate::linalg::{qf, symmetric};
 use crate::parallel::map_blocks;
 use crate::{Error, Result, memory};
@@ -27,6 +28,8 @@ pub struct Tasks {
     pub(super) y: Vec<f64>,
     /// ½ of the squares that no weights explain, in all tasks.
     pub(super) rest: f64,
+    /// The squares of all features of each task.
+    pub(super) sizes: Vec<f64>,
     /// Rows as they were given.
     observations: usize,
     /// Tasks that are worked on together.
@@ -45,6 +48,7 @@ impl Tasks {
             x: Vec::new(),
             y: Vec::new(),
             rest: 0.0,
+            sizes: Vec::new(),
             observations: 0,
             blocks: Vec::new(),
         };
@@ -73,6 +77,9 @@ impl Tasks {
                     out.y.extend_from_slice(y);
                 }
             }
+            let first = out.starts[out.starts.len() - 1];
+            let new = &out.x[first * features..];
+            out.sizes.push(dot(new, new));
             out.starts.push(out.y.len());
         }
         let mut first = 0;
@@ -166,8 +173,11 @@ impl Tasks {
     pub fn mapped(&self, a: &Mat<f64>) -> Tasks {
         let (x, _) = self.rows(0..self.len());
         let (x, m) = (x * a, self.features);
+        let x: Vec<f64> = (0..x.nrows() * m).map(|i| x[(i / m, i % m)]).collect();
+        let own = |at: &[usize]| dot(&x[at[0] * m..at[1] * m], &x[at[0] * m..at[1] * m]);
         Tasks {
-            x: (0..x.nrows() * m).map(|i| x[(i / m, i % m)]).collect(),
+            sizes: self.starts.windows(2).map(own).collect(),
+            x,
             ..self.clone()
         }
     }
