@@ -9,18 +9,16 @@ use clap::{Args, Subcommand, ValueEnum};
 use indicatif::ProgressBar;
 use rankfold::data::{RatingColumns, Ratings, TaskRows, read_edges};
 use rankfold::gossip::{Schedule, Status};
-use rankfold::model::Standardize;
-use rankfold::task::{
-    Clip, Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, GraphShape, Multitask,
-};
+use rankfold::task::{Clip, Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, GraphShape};
 use rankfold::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, shown};
 use crate::paths;
 use crate::shared_options::Precision;
 use crate::task_columns::ColumnsOfTasks;
+use crate::task_options::TaskOptions;
 use crate::train_completion::clip;
 
 /// Lines that tell of a run where there is no terminal.
@@ -139,21 +137,8 @@ struct RunMultitask {
     #[arg(long, value_name = "L", allow_hyphen_values = true)]
     regularization: Option<f64>,
 
-    /// How features and targets are scaled [default: `global` or `task`, chosen by validation]
-    #[arg(long, value_enum)]
-    standardize: Option<StandardizeName>,
-
-    /// No biases: without features a target is 0
-    #[arg(long)]
-    no_bias: bool,
-
-    /// No weights in common: tasks share the subspace only
-    #[arg(long)]
-    no_common: bool,
-
-    /// μ of μ/2 ‖c‖², the ridge of the common weights, which are found before the run
-    #[arg(long, value_name = "M", default_value_t = 1.0)]
-    common_ridge: f64,
+    #[command(flatten)]
+    tasks: TaskOptions,
 }
 
 /// What agents have in common, whatever they learn.
@@ -258,16 +243,6 @@ enum ScheduleName {
     Parallel,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum StandardizeName {
-    /// Features and targets as they are
-    None,
-    /// Each feature to mean 0 and deviation 1, the targets of each task to deviation 1
-    Global,
-    /// The same, and each feature to deviation 1 within each task
-    Task,
-}
-
 impl GossipCommand {
     pub fn run(self, output: &Output) -> Result<()> {
         let What::Run(Run { task }) = self.command;
@@ -320,18 +295,7 @@ impl RunMultitask {
             options = options.regularization(lambda);
         }
         options.check()?;
-        let mut tasks = Multitask::new()
-            .rank(self.agents.rank)
-            .bias(!self.no_bias)
-            .common(!self.no_common)
-            .common_ridge(self.common_ridge);
-        if let Some(how) = self.standardize {
-            tasks = tasks.standardize(match how {
-                StandardizeName::None => Standardize::None,
-                StandardizeName::Global => Standardize::Global,
-                StandardizeName::Task => Standardize::Task,
-            });
-        }
+        let tasks = self.tasks.multitask(self.agents.rank);
         tasks.check()?;
         self.agents.check_paths(&self.data)?;
         let columns = self.columns.or(None);
@@ -531,14 +495,7 @@ impl Agents {
         if let (Some(first), Some(last)) = (agents.first(), agents.last()) {
             text += &format!("\n{} to {}", first.display(), last.display());
         }
-        match self.output == Path::new("-") {
-            true => output.result_beside_data(&report, &text),
-            false => output.result(&report, &text)?,
-        }
-        match found.stopped {
-            true => std::process::exit(130),
-            false => Ok(()),
-        }
+        output.learned(&self.output, &report, &text, found.stopped)
     }
 }
 
@@ -618,14 +575,6 @@ impl Watcher<'_> {
                 std::process::exit(130);
             }
         }
-    }
-}
-
-/// A number of any size, to four digits.
-fn shown(value: f64) -> String {
-    match value == 0.0 || (1e-2..1e6).contains(&value) {
-        true => format!("{value:.4}"),
-        false => format!("{value:.3e}"),
     }
 }
 

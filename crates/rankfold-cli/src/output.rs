@@ -1,6 +1,7 @@
 //! Results to stdout, notes and errors to stderr, the exit code to the shell.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,6 +38,20 @@ impl Output {
             tell(&json.to_string());
         } else if !self.quiet {
             tell(text);
+        }
+    }
+
+    /// The result of learning, with the model in a file or on stdout; where that was
+    /// interrupted, the end of the process.
+    pub fn learned(&self, model: &Path, json: &Value, text: &str, interrupted: bool) -> Result<()> {
+        if model == Path::new("-") {
+            self.result_beside_data(json, text);
+        } else {
+            self.result(json, text)?;
+        }
+        match interrupted {
+            true => std::process::exit(130),
+            false => Ok(()),
         }
     }
 
@@ -125,6 +140,14 @@ impl Output {
             tell(&format!("error: {error}"));
         }
         ExitCode::from(if error.kind == ErrorKind::Input { 2 } else { 1 })
+    }
+}
+
+/// A number of any size, to four digits.
+pub fn shown(value: f64) -> String {
+    match value == 0.0 || (1e-2..1e6).contains(&value) {
+        true => format!("{value:.4}"),
+        false => format!("{value:.3e}"),
     }
 }
 

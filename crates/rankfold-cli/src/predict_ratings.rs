@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use rankfold::data::{RatingColumns, RatingLines};
 use rankfold::{Model, Result};
-use serde_json::json;
 
 use crate::output::Output;
+use crate::scores::Scores;
 
 /// What a model of ratings is asked for.
 pub struct UsersAndItems<'a> {
@@ -23,12 +23,8 @@ impl UsersAndItems<'_> {
         let predictor = self.model.rating_predictor()?;
         let (users, items) = self.model.rating_ids()?;
         let mut lines = RatingLines::open_pairs(self.input, self.columns)?;
-        let mut out = output.stream()?;
-        if output.is_json() {
-            let task = json!(self.model.card.task);
-            out.put(format!("{{\"format\":1,\"task\":{task},\"scores\":[").as_bytes())?;
-        }
-        let (mut count, mut unknown) = (0usize, 0usize);
+        let mut scores = Scores::new(self.model, output)?;
+        let mut unknown = 0usize;
         while lines.advance()? {
             let (u, i, missing) = lines.pair(|user, item| {
                 let (u, i) = (users.find(user), items.find(item));
@@ -44,24 +40,10 @@ impl UsersAndItems<'_> {
                 return Err(lines.error(message));
             }
             unknown += usize::from(u.is_none() || i.is_none());
-            let rating = predictor.rating(u, i);
-            let piece = match (output.is_json(), count) {
-                (false, _) => format!("{rating}\n"),
-                (true, 0) => json!(rating).to_string(),
-                (true, _) => format!(",{}", json!(rating)),
-            };
-            out.put(piece.as_bytes())?;
-            count += 1;
+            scores.put(predictor.rating(u, i))?;
         }
-        if output.is_json() {
-            let seconds = self.start.elapsed().as_secs_f64();
-            let tail = format!(
-                "],\"pairs\":{count},\"unknown\":{unknown},\"seconds\":{}}}\n",
-                json!(seconds)
-            );
-            out.put(tail.as_bytes())?;
-        }
-        out.commit()?;
+        let count = scores.count;
+        scores.end("pairs", unknown, self.start)?;
         if unknown > 0 {
             output.note(&format!(
                 "{unknown} of {count} pairs have a user or an item that the model does not know"

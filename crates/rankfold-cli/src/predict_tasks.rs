@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use rankfold::data::{FeatureMap, TaskColumns, TaskLines};
 use rankfold::{Model, Result};
-use serde_json::json;
 
 use crate::output::Output;
 use crate::rows::note_unknown;
+use crate::scores::Scores;
 use crate::task_columns::note_absent;
 
 /// What a model of tasks is asked for.
@@ -28,12 +28,8 @@ impl TasksAndRows<'_> {
         let map = FeatureMap::new(features, lines.features(), lines.is_table());
         let mut map = map.map_err(|e| e.in_file(self.input))?;
         note_absent(output, map.absent());
-        let mut out = output.stream()?;
-        if output.is_json() {
-            let task = json!(self.model.card.task);
-            out.put(format!("{{\"format\":1,\"task\":{task},\"scores\":[").as_bytes())?;
-        }
-        let (mut count, mut unknown) = (0usize, 0usize);
+        let mut scores = Scores::new(self.model, output)?;
+        let mut unknown = 0usize;
         while lines.advance()? {
             let line = lines.line();
             let task = tasks.find(line.task);
@@ -43,24 +39,10 @@ impl TasksAndRows<'_> {
             }
             unknown += usize::from(task.is_none());
             let row = map.align(line.row, lines.features());
-            let target = predictor.target(task, row);
-            let piece = match (output.is_json(), count) {
-                (false, _) => format!("{target}\n"),
-                (true, 0) => json!(target).to_string(),
-                (true, _) => format!(",{}", json!(target)),
-            };
-            out.put(piece.as_bytes())?;
-            count += 1;
+            scores.put(predictor.target(task, row))?;
         }
-        if output.is_json() {
-            let seconds = self.start.elapsed().as_secs_f64();
-            let tail = format!(
-                "],\"rows\":{count},\"unknown\":{unknown},\"seconds\":{}}}\n",
-                json!(seconds)
-            );
-            out.put(tail.as_bytes())?;
-        }
-        out.commit()?;
+        let count = scores.count;
+        scores.end("rows", unknown, self.start)?;
         note_unknown(output, map.unknown);
         if unknown > 0 {
             output.note(&format!(

@@ -1,20 +1,20 @@
 //! `rankfold train multitask`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use rankfold::batch::Ended;
 use rankfold::data::TaskRows;
-use rankfold::model::Standardize;
 use rankfold::task::{MultitaskEvent, MultitaskFit, MultitaskSolver, TaskTrial};
 use rankfold::{Multitask, Result};
 use serde_json::json;
 
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, shown};
 use crate::paths;
 use crate::task_columns::ColumnsOfTasks;
+use crate::task_options::TaskOptions;
 
 /// Learn many regressions that share a subspace of their features
 ///
@@ -64,21 +64,8 @@ pub struct TrainMultitask {
     #[arg(long, value_name = "L")]
     regularization: Option<f64>,
 
-    /// How features and targets are scaled [default: `global` or `task`, chosen by validation]
-    #[arg(long, value_enum)]
-    standardize: Option<StandardizeName>,
-
-    /// No biases: without features a target is 0
-    #[arg(long)]
-    no_bias: bool,
-
-    /// No weights in common: tasks share the subspace only
-    #[arg(long)]
-    no_common: bool,
-
-    /// μ of μ/2 ‖c‖², the ridge of the common weights
-    #[arg(long, value_name = "M", default_value_t = 1.0)]
-    common_ridge: f64,
+    #[command(flatten)]
+    tasks: TaskOptions,
 
     /// Iterations at most, for each ridge on the way down
     #[arg(long, value_name = "N", default_value_t = 200)]
@@ -122,25 +109,13 @@ enum SolverName {
     Descent,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum StandardizeName {
-    /// Features and targets as they are
-    None,
-    /// Each feature to mean 0 and deviation 1, the targets of each task to deviation 1
-    Global,
-    /// The same, and each feature to deviation 1 within each task
-    Task,
-}
-
 impl TrainMultitask {
     fn options(&self) -> Multitask {
         // The only one.
         let LearnerName::Grassmann = self.learner;
-        let mut options = Multitask::new()
-            .rank(self.rank)
-            .bias(!self.no_bias)
-            .common(!self.no_common)
-            .common_ridge(self.common_ridge)
+        let mut options = self
+            .tasks
+            .multitask(self.rank)
             .solver(match self.solver {
                 SolverName::TrustRegion => MultitaskSolver::TrustRegion,
                 SolverName::Cg => MultitaskSolver::Cg,
@@ -152,13 +127,6 @@ impl TrainMultitask {
             .threads(crate::threads(self.threads));
         if let Some(lambda) = self.regularization {
             options = options.regularization(lambda);
-        }
-        if let Some(how) = self.standardize {
-            options = options.standardize(match how {
-                StandardizeName::None => Standardize::None,
-                StandardizeName::Global => Standardize::Global,
-                StandardizeName::Task => Standardize::Task,
-            });
         }
         if let Some(fraction) = self.valid_fraction {
             options = options.valid_fraction(fraction);
@@ -219,11 +187,7 @@ impl TrainMultitask {
             ));
         }
         found.model.save(&self.output)?;
-        self.report(&found, &data, start, output)?;
-        match found.ended {
-            Ended::Told => std::process::exit(130),
-            _ => Ok(()),
-        }
+        self.report(&found, &data, start, output)
     }
 
     fn report(
@@ -290,18 +254,6 @@ impl TrainMultitask {
             text += &format!("\nvalidation {name}: {value:.4}");
         }
         text += &format!("\n{}", self.output.display());
-        if self.output == Path::new("-") {
-            output.result_beside_data(&report, &text);
-            return Ok(());
-        }
-        output.result(&report, &text)
-    }
-}
-
-/// A number of any size, to four digits.
-fn shown(value: f64) -> String {
-    match value == 0.0 || (1e-2..1e6).contains(&value) {
-        true => format!("{value:.4}"),
-        false => format!("{value:.3e}"),
+        output.learned(&self.output, &report, &text, found.ended == Ended::Told)
     }
 }

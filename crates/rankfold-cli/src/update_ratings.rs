@@ -140,14 +140,6 @@ impl UpdateRatings<'_> {
             text += &format!(", rmse before each step {rmse:.4}");
         }
         text += &format!(", {seconds:.1} s\n{path}");
-        if self.output == Path::new("-") {
-            output.result_beside_data(&report, &text);
-        } else {
-            output.result(&report, &text)?;
-        }
-        match interrupted {
-            true => std::process::exit(130),
-            false => Ok(()),
-        }
+        output.learned(self.output, &report, &text, interrupted)
     }
 }

@@ -46,6 +46,7 @@ pub(super) struct Choice<'a, W> {
 }
 
 impl<W: Work + Clone> Choice<'_, W> {
+    /// λ and steps, chosen where they were not given; `None` where `watch` stops it.
     pub fn make(
         mut self,
         options: &Gossip,

@@ -67,7 +67,7 @@ impl Gossip {
             },
             trials: &mut trials,
         };
-        let Some((lambda, steps)) = self.settle(choice, watch)? else {
+        let Some((lambda, steps)) = choice.make(self, watch)? else {
             return Ok(None);
         };
         let works = shares(&entries, Part::All, lambda)?;

@@ -17,7 +17,6 @@ use crate::parallel::map_blocks;
 use crate::random::normal_at;
 use crate::task::Clip;
 use crate::{Error, Result, memory};
-use choose::Choice;
 use faer::Mat;
 
 /// The side of random numbers that the common start is made of.
@@ -430,14 +429,5 @@ impl Gossip {
             b,
             precondition: self.precondition,
         }
-    }
-
-    /// λ and steps, chosen where they were not given; `None` where `watch` stops it.
-    fn settle<W: Work + Clone>(
-        &self,
-        choice: Choice<'_, W>,
-        watch: WatchGossip<'_>,
-    ) -> Result<Option<(f64, Steps)>> {
-        choice.make(self, watch)
     }
 }

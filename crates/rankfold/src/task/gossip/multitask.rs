@@ -72,7 +72,7 @@ impl Gossip {
                     fold: &mut |part, parts, lambda| self.task_fold(&works, part, parts, lambda),
                     trials: &mut trials,
                 };
-                match self.settle(choice, watch)? {
+                match choice.make(self, watch)? {
                     Some((_, steps)) => steps,
                     None => return Ok(None),
                 }

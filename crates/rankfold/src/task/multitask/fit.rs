@@ -1,7 +1,7 @@
 //! A subspace learned along falling ridges, and what it says of each task.
 
-use super::Multitask;
 use super::frame::{Frame, Framing};
+use super::{Multitask, TaskTrial};
 use crate::batch::{Common, Ended, Limits, SharedSubspace, Solver, Tasks};
 use crate::data::TaskRows;
 use crate::linalg::qf;
@@ -13,7 +13,7 @@ use faer::Mat;
 use std::ops::Range;
 
 /// The ridges to choose from, for features of mean square one.
-pub(super) const RIDGES: [f64; 11] = [
+const RIDGES: [f64; 11] = [
     10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1,
 ];
 
@@ -83,10 +83,15 @@ impl Ground {
         })
     }
 
-    /// The ridges to walk down, on the scale of the features.
-    pub fn ridges(&self) -> Vec<f64> {
+    /// The ridges to walk down, on the scale of the features: the one that was given,
+    /// or all down to the one that was chosen, or all.
+    pub fn ridges(&self, given: Option<f64>, chosen: Option<&TaskTrial>) -> Vec<f64> {
+        if let Some(lambda) = given {
+            return vec![lambda];
+        }
         let unit = self.frame.usual_square();
-        RIDGES.iter().map(|ridge| unit * ridge).collect()
+        let count = chosen.map_or(RIDGES.len(), |trial| trial.place + 1);
+        RIDGES[..count].iter().map(|ridge| unit * ridge).collect()
     }
 
     /// The subspace for a ridge that is large.

@@ -20,6 +20,7 @@ use evaluation::Judge;
 use faer::Mat;
 use fit::{Ground, Learned};
 use frame::Frame;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 /// The share of the rows of each task on which choices are made.
@@ -234,6 +235,12 @@ impl Multitask {
         Ok(())
     }
 
+    /// How features and targets are scaled: as was chosen, or given.
+    fn scaling(&self, chosen: Option<&TaskTrial>) -> Standardize {
+        let chosen = chosen.map(|trial| trial.standardize);
+        chosen.or(self.standardize).unwrap_or_default()
+    }
+
     /// Learns from rows, and makes choices on other ones, or on a share of the same.
     /// `watch` is told what happens, and says whether to go on. `None` where it was
     /// stopped before there was a model.
@@ -258,20 +265,9 @@ impl Multitask {
                 None => return Ok(None),
             },
         };
-        let standardize = match (&chosen, self.standardize) {
-            (Some(trial), _) => trial.standardize,
-            (None, how) => how.unwrap_or_default(),
-        };
+        let standardize = self.scaling(chosen.as_ref());
         let ground = Ground::new(self, data, &all, standardize)?;
-        let ridges = match (&chosen, self.regularization) {
-            (_, Some(lambda)) => vec![lambda],
-            (Some(trial), None) => {
-                let unit = ground.frame.usual_square();
-                let kept = fit::RIDGES.iter().take(trial.place + 1);
-                kept.map(|ridge| unit * ridge).collect()
-            }
-            (None, None) => ground.ridges(),
-        };
+        let ridges = ground.ridges(self.regularization, chosen.as_ref());
         let learned = work.walk(&ground, &ridges)?;
         let tasks = 0..data.names.len();
         let fit = work.finish(&ground, learned, tasks, columns, standardize, chosen)?;
@@ -344,7 +340,6 @@ struct Work<'a> {
     data: &'a TaskRows,
     watch: &'a mut dyn FnMut(MultitaskEvent<'_>) -> bool,
     trials: Vec<TaskTrial>,
-    stopped: bool,
 }
 
 impl<'a> Work<'a> {
@@ -358,7 +353,6 @@ impl<'a> Work<'a> {
             data,
             watch,
             trials: Vec::new(),
-            stopped: false,
         }
     }
 
@@ -410,17 +404,15 @@ impl<'a> Work<'a> {
         let (options, data) = (self.options, self.data);
         for &standardize in settings {
             let ground = Ground::new(options, data, &kept, standardize)?;
-            let ridges = match options.regularization {
-                Some(lambda) => vec![lambda],
-                None => ground.ridges(),
+            let ridges = ground.ridges(options.regularization, None);
+            let trials = &mut self.trials;
+            let (watch, stopped) = (RefCell::new(&mut self.watch), Cell::new(false));
+            let tell = |event: MultitaskEvent<'_>| {
+                stopped.set(!watch.borrow_mut()(event) || stopped.get());
+                !stopped.get()
             };
-            let (trials, stopped) = (&mut self.trials, &mut self.stopped);
-            let watch = std::cell::RefCell::new(&mut self.watch);
-            let (mut place, mut told) = (0, false);
-            let mut see = |n: usize, cost: f64| {
-                *stopped |= !watch.borrow_mut()(MultitaskEvent::Iteration(n, cost));
-                !*stopped
-            };
+            let mut place = 0;
+            let mut see = |n: usize, cost: f64| tell(MultitaskEvent::Iteration(n, cost));
             ground.walk(&ridges, &mut see, |lambda, learned| {
                 let judge = judge_rows(&ground.frame, learned, judged, &held);
                 let trial = TaskTrial {
@@ -432,13 +424,11 @@ impl<'a> Work<'a> {
                     of_tasks: judge.of_tasks(),
                 };
                 place += 1;
-                let go_on = watch.borrow_mut()(MultitaskEvent::Tried(&trial));
+                let go_on = tell(MultitaskEvent::Tried(&trial));
                 trials.push(trial);
-                told |= !go_on;
                 go_on
             })?;
-            self.stopped |= told;
-            if self.stopped {
+            if stopped.get() {
                 return Ok(None);
             }
         }

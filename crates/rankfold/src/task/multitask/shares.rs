@@ -39,17 +39,11 @@ impl<'a> Shares<'a> {
                 None => return Ok(None),
             },
         };
-        let standardize = match (&chosen, options.standardize) {
-            (Some(trial), _) => trial.standardize,
-            (None, how) => how.unwrap_or_default(),
-        };
+        let standardize = options.scaling(chosen.as_ref());
         let all: Vec<u32> = (0..data.len() as u32).collect();
         let ground = Ground::new(options, data, &all, standardize)?;
-        let regularization = match (&chosen, options.regularization) {
-            (_, Some(lambda)) => lambda,
-            (Some(trial), None) => ground.frame.usual_square() * super::fit::RIDGES[trial.place],
-            (None, None) => unreachable!("it was given or chosen"),
-        };
+        let ridges = ground.ridges(options.regularization, chosen.as_ref());
+        let regularization = ridges[ridges.len() - 1];
         Ok(Some(Shares {
             common: ground.common_weights(options.threads)?,
             options,
