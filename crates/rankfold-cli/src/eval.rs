@@ -6,6 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use rankfold::data::{Labelled, RatingColumns, Ratings};
 use rankfold::form::Side;
+use rankfold::model::Knowledge;
 use rankfold::model::Precise;
 use rankfold::task::{
     Control, Evaluate, Evaluation, LabelEvaluation, MetricEvaluation, PairsEvaluation,
@@ -155,7 +156,7 @@ impl Eval {
             self.train.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
-        if model.card.kernel.is_some() {
+        if model.items().is_ok() {
             return self.kernel(&model, start, output);
         }
         if self.clusters.is_some() {
@@ -191,7 +192,7 @@ impl Eval {
                 "--per-task is for models of `train multitask`",
             ));
         }
-        if model.card.task == "metric" {
+        if model.knowledge == Knowledge::Metric {
             self.only_for_pairs()?;
             return self.metric(&model, start, output);
         }
@@ -199,11 +200,11 @@ impl Eval {
             let message = "--train is for models of `train metric` and `train multitask`";
             return Err(Error::input(message).in_file(&self.model));
         }
-        if model.prior.is_some() {
+        if matches!(model.knowledge, Knowledge::Ranking(_)) {
             self.only_for_pairs()?;
             return self.ranking(&model, start, output);
         }
-        if model.levels.is_some() {
+        if matches!(model.knowledge, Knowledge::Completion(_)) {
             self.only_for_pairs()?;
             return self.ratings(&model, start, output);
         }
@@ -240,7 +241,7 @@ impl Eval {
         let score = evaluate.score.unwrap_or(model.card.score).name();
         let mut report = json!({
             "format": 1,
-            "task": model.card.task,
+            "task": model.task(),
             "score": score,
             "metrics": numbers(&found.model),
             "control": found.control.as_ref().map(|metrics| {
@@ -358,7 +359,7 @@ impl Eval {
         let seconds = start.elapsed().as_secs_f64();
         let report = json!({
             "format": 1,
-            "task": model.card.task,
+            "task": model.task(),
             "score": model.card.score.name(),
             "metrics": numbers(&found.model),
             "control": { "name": "mean", "metrics": numbers(&found.control) },
@@ -408,7 +409,7 @@ impl Eval {
         };
         let report = json!({
             "format": 1,
-            "task": model.card.task,
+            "task": model.task(),
             "score": model.card.score.name(),
             "neighbors": self.k,
             "metrics": numbers(&found.model),
@@ -473,7 +474,7 @@ impl Eval {
         let seconds = start.elapsed().as_secs_f64();
         let report = json!({
             "format": 1,
-            "task": model.card.task,
+            "task": model.task(),
             "metrics": numbers(&found.model),
             "control": { "name": "biases", "metrics": numbers(&found.control) },
             "rows": found.rows,
@@ -524,7 +525,7 @@ impl Eval {
         let seconds = start.elapsed().as_secs_f64();
         let report = json!({
             "format": 1,
-            "task": model.card.task,
+            "task": model.task(),
             "score": model.card.score.name(),
             "metrics": numbers(&found.model),
             "control": { "name": "popularity", "metrics": numbers(&found.control) },

@@ -70,7 +70,7 @@ impl EvalKernel<'_> {
         let control = |c: &Control| json!({ "name": c.name, "metrics": c.metrics });
         let report = json!({
             "format": 1,
-            "task": self.model.card.task,
+            "task": self.model.task(),
             "score": self.model.card.score.name(),
             "clusters": found.clusters,
             "metrics": found.model,

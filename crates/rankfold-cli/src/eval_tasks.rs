@@ -64,7 +64,7 @@ impl EvalTasks<'_> {
         };
         let report = json!({
             "format": 1,
-            "task": self.model.card.task,
+            "task": self.model.task(),
             "metrics": numbers(&found.model),
             "control": found.controls.first().map(control),
             "controls": found.controls.iter().map(control).collect::<Vec<_>>(),

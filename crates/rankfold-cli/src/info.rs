@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rankfold::task::KernelFunction;
+use rankfold::model::{KernelFunction, Knowledge, Mapped, Ranked, Rated};
 use rankfold::{Model, Result, with_form};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ impl Info {
         let steps = model.preprocess.steps;
         let mut json = json!({
             "format": card.format,
-            "task": card.task,
+            "task": model.task(),
             "learner": card.learner,
             "form": form,
             "shape": [shape.0, shape.1],
@@ -65,18 +65,18 @@ impl Info {
             json["variance_scale"] = json!(card.variance_scale);
             json["storage"] = json!(with_form!(&model.form, form => form.view().storage()));
         }
-        if let (Some(prior), Some(rule)) = (&model.prior, &card.ranking) {
+        if let Knowledge::Ranking(Ranked { prior, rule }) = &model.knowledge {
             json["labels"] = json!(prior.bias.len());
             json["new_labels"] = json!(card.counters.new_object_features);
             json["sampler"] = json!(rule.sampler.name());
             json["gradient"] = json!(rule.gradient.name());
             json["bias"] = json!(rule.bias);
-        } else if let (Some(levels), Some(card)) = (&model.levels, &card.completion) {
+        } else if let Knowledge::Completion(Rated { biases, card }) = &model.knowledge {
             json["solver"] = json!(card.solver);
             json["users"] = json!(shape.0);
             json["items"] = json!(shape.1);
-            json["ratings"] = json!(levels.count[0].iter().sum::<u64>());
-            json["biases"] = json!(levels.bias.is_some());
+            json["ratings"] = json!(biases.count[0].iter().sum::<u64>());
+            json["biases"] = json!(biases.bias.is_some());
             json["mean"] = json!(card.mean);
             json["regularization"] = json!(card.regularization);
             json["penalty_power"] = json!(card.penalty_power);
@@ -102,7 +102,9 @@ impl Info {
             json["bias_ridge"] = json!(own.prior.bias_ridge);
             json["target_mean"] = json!(own.prior.target_mean);
         }
-        if let Some(kernel) = &card.kernel {
+        if let Knowledge::Kernel(kernel) | Knowledge::Map(Mapped { card: kernel, .. }) =
+            &model.knowledge
+        {
             json["items"] = json!(shape.0);
             json["map"] = json!(kernel.map);
             json["constraints"] = json!(kernel.constraints);

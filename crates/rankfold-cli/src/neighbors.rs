@@ -114,7 +114,7 @@ impl Neighbors {
     }
 
     fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let rows = match (&self.data, model.card.kernel.is_some()) {
+        let rows = match (&self.data, model.items().is_ok()) {
             (data, true) => {
                 if self.objects.is_some() || !self.query_text.is_empty() {
                     let message = "--objects and --query-text are not for kernels";
@@ -213,7 +213,7 @@ impl Neighbors {
         }
         // Written piece by piece: as one value all lists would be in memory.
         let score = score.unwrap_or(model.card.score).name();
-        let task = json!(model.card.task);
+        let task = json!(model.task());
         let head =
             format!("{{\"format\":1,\"task\":{task},\"score\":\"{score}\",\"k\":{k},\"queries\":[");
         out.put(head.as_bytes())?;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use rankfold::data::{PairsOrTriplets, RatingColumns, Relations, RowLookup};
 use rankfold::form::Side;
+use rankfold::model::Knowledge;
 use rankfold::model::{Estimate, Precise};
 use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
@@ -117,7 +118,7 @@ impl Predict {
             self.objects.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
-        if model.levels.is_some() {
+        if matches!(model.knowledge, Knowledge::Completion(_)) {
             not_for_ratings(&[
                 ("--rows", self.rows.is_some()),
                 ("--objects", self.objects.is_some()),
@@ -150,7 +151,7 @@ impl Predict {
             return rows.run(output);
         }
         only_for_tasks(&self.tasks)?;
-        if model.card.kernel.is_some() {
+        if model.items().is_ok() {
             if self.objects.is_some() {
                 return Err(Error::input("--objects is not for kernels"));
             }
@@ -164,7 +165,7 @@ impl Predict {
                 "--rows is needed: it has the rows that are named",
             ));
         };
-        if model.prior.is_some() {
+        if matches!(model.knowledge, Knowledge::Ranking(_)) {
             not_for_ranking(&[
                 ("--objects", self.objects.is_some()),
                 ("--uncertainty", self.uncertainty.wanted),
@@ -286,7 +287,7 @@ impl Predict {
             }
             let mut report = json!({
                 "format": 1,
-                "task": model.card.task,
+                "task": model.task(),
                 "score": score.unwrap_or(model.card.score).name(),
                 "scores": scores,
                 "unknown": unknown,

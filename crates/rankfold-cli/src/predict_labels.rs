@@ -66,7 +66,7 @@ impl RowsAndLabels<'_> {
             }
             let report = json!({
                 "format": 1,
-                "task": model.card.task,
+                "task": model.task(),
                 "score": model.card.score.name(),
                 "scores": scores,
                 "unknown": unknown,

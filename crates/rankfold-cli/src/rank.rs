@@ -92,7 +92,7 @@ impl Rank {
             return out.commit();
         }
         // Written piece by piece: as one value all lists would be in memory.
-        let task = json!(model.card.task);
+        let task = json!(model.task());
         let head = format!("{{\"format\":1,\"task\":{task},\"k\":{k},\"queries\":[");
         out.put(head.as_bytes())?;
         let mut separator = "";

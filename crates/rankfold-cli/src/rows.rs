@@ -6,6 +6,7 @@ use clap::Args;
 use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{Condition, Labelled, RowIds, RowLookup, read_labels, read_with};
 use rankfold::form::Side;
+use rankfold::model::Knowledge;
 use rankfold::model::Prepared;
 use rankfold::{Error, Model, Real, Result};
 
@@ -65,15 +66,15 @@ pub fn not_for_ranking(options: &[(&str, bool)]) -> Result<()> {
 /// An error at the start where a model needs objects, and none are given, or is
 /// for another task.
 pub fn check_objects(model: &Model, path: &Path, objects: Option<&PathBuf>) -> Result<()> {
-    if model.tasks.is_some() {
+    if matches!(model.knowledge, Knowledge::Multitask(_)) {
         let message = "the model predicts targets of tasks: use `rankfold predict`";
         return Err(Error::input(message).in_file(path));
     }
-    if model.levels.is_some() {
+    if matches!(model.knowledge, Knowledge::Completion(_)) {
         let message = "the model predicts ratings: use `rankfold recommend` or `predict`";
         return Err(Error::input(message).in_file(path));
     }
-    if model.prior.is_some() {
+    if matches!(model.knowledge, Knowledge::Ranking(_)) {
         let message = "the model ranks labels: use `rankfold rank` or `predict`";
         return Err(Error::input(message).in_file(path));
     }

@@ -20,7 +20,7 @@ impl Scores {
     pub fn new(model: &Model, output: &Output) -> Result<Self> {
         let (mut out, json) = (output.stream()?, output.is_json());
         if json {
-            let task = json!(model.card.task);
+            let task = json!(model.task());
             out.put(format!("{{\"format\":1,\"task\":{task},\"scores\":[").as_bytes())?;
         }
         Ok(Scores {

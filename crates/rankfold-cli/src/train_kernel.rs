@@ -9,9 +9,9 @@ use rankfold::data::{
     write_vectors,
 };
 use rankfold::linalg::Retraction;
+use rankfold::model::KernelFunction;
 use rankfold::task::{
-    CurvePoint, Kernel, KernelConstraints, KernelFit, KernelFunction, KernelStart, Map, MapFit,
-    MetricLearner,
+    CurvePoint, Kernel, KernelConstraints, KernelFit, KernelStart, Map, MapFit, MetricLearner,
 };
 use rankfold::{Error, Ids, Model, Real, Result};
 use serde_json::json;

@@ -6,8 +6,9 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use rankfold::data::text::Vocabulary;
 use rankfold::data::{Labelled, read_label_names};
+use rankfold::model::{Sampler, Subgradient};
 use rankfold::online::Rule;
-use rankfold::task::{Init, Order, RankingSession, Sampler, Subgradient};
+use rankfold::task::{Init, Order, RankingSession};
 use rankfold::{Ids, Ranking, Real, Result};
 
 use crate::output::Output;

@@ -86,7 +86,7 @@ impl Transform {
     }
 
     fn write<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let (rows, points) = match (&self.data, model.card.kernel.is_some()) {
+        let (rows, points) = match (&self.data, model.items().is_ok()) {
             (data, true) => {
                 let rows = NamedRows::<R>::items(model, data.as_deref())?;
                 let points = model.item_coordinates::<R>();
@@ -103,7 +103,7 @@ impl Transform {
         write_vectors(&self.output, &rows.ids, &points.values, points.rank)?;
         let report = json!({
             "format": 1,
-            "task": model.card.task,
+            "task": model.task(),
             "rows": points.len(),
             "columns": points.rank,
             "precision": model.precision(),

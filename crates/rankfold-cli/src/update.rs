@@ -8,6 +8,7 @@ use rankfold::data::{
     DistanceStream, LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream,
 };
 use rankfold::form::Side;
+use rankfold::model::Knowledge;
 use rankfold::model::{Counters, Precise};
 use rankfold::task::{Online, Sides};
 use rankfold::{Error, Model, Real, Result, Rows};
@@ -152,8 +153,11 @@ impl Update {
             ],
         )?;
         let model = Model::load(&self.model)?;
-        not_for_ranking(&[("--objects", model.prior.is_some() && self.objects.is_some())])?;
-        if model.levels.is_some() {
+        not_for_ranking(&[(
+            "--objects",
+            matches!(model.knowledge, Knowledge::Ranking(_)) && self.objects.is_some(),
+        )])?;
+        if matches!(model.knowledge, Knowledge::Completion(_)) {
             not_for_ratings(&[
                 ("--rows", self.rows.is_some()),
                 ("--objects", self.objects.is_some()),
@@ -185,7 +189,7 @@ impl Update {
             return update.run(model, output);
         }
         only_for_tasks(&self.tasks)?;
-        if model.card.kernel.is_some() {
+        if model.items().is_ok() {
             for (option, given) in [
                 ("--rows", self.rows.is_some()),
                 ("--objects", self.objects.is_some()),
@@ -263,7 +267,7 @@ impl Update {
             };
             return self.finish(&learner, &before, ended, read, start, output);
         }
-        if learner.card().task == "pairs" {
+        if learner.task() == "pairs" {
             let mut stream = ValueStream::new(patient::lines(&self.stream, &interrupt)?);
             let ended = self.follow(&mut learner, &interrupt, output, "pairs", |learner| {
                 let row = Names::new(learner.features(), lookup);
@@ -286,7 +290,7 @@ impl Update {
             };
             return self.finish(&learner, &before, ended, read, start, output);
         }
-        if learner.card().task == "metric" {
+        if learner.task() == "metric" {
             if learner.rule() != learner.card().learner && learner.rule() == "flat" {
                 output.note(&format!(
                     "a metric of `{}` goes on with flat steps",
@@ -438,7 +442,7 @@ impl Update {
         let loss = (done.steps > 0).then(|| done.mean_loss());
         let mut report = json!({
             "format": 1,
-            "task": card.task,
+            "task": learner.task(),
             "learner": card.learner,
             "rank": rank,
             "lines": read.lines,

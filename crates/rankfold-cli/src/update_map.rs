@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use rankfold::data::read_dissimilarities;
+use rankfold::model::Knowledge;
 use rankfold::task::Map;
 use rankfold::{Error, Model, Result};
 use serde_json::json;
@@ -22,7 +23,7 @@ pub struct UpdateMap<'a> {
 
 impl UpdateMap<'_> {
     pub fn run(&self, model: &Model, output: &Output) -> Result<()> {
-        if model.dissimilarities.is_none() {
+        if !matches!(model.knowledge, Knowledge::Map(_)) {
             let message = "a kernel that was learned in batch does not go on learning: train it \
                 again with all that is known, or make a map with `train kernel --mds`";
             return Err(Error::input(message).in_file(self.model));

@@ -108,7 +108,7 @@ impl UpdateRatings<'_> {
         let rmse = (done.steps > 0).then(|| (2.0 * done.mean_loss()).sqrt());
         let report = json!({
             "format": 1,
-            "task": card.task,
+            "task": "completion",
             "learner": card.learner,
             "rule": learner.rule(),
             "steps": done.steps,

@@ -92,7 +92,7 @@ impl UpdateTasks<'_> {
         let rmse = (done.updates > 0).then(|| (2.0 * done.total_loss / done.updates as f64).sqrt());
         let report = json!({
             "format": 1,
-            "task": card.task,
+            "task": "multitask",
             "learner": card.learner,
             "rule": "fold-in",
             "steps": done.steps,

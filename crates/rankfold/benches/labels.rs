@@ -6,8 +6,9 @@
 use rankfold::data::Features;
 use rankfold::form::{Factored, Tall};
 use rankfold::model::Prior;
+use rankfold::model::{RankingRule, Sampler, Subgradient};
 use rankfold::random::{Random, normal_at};
-use rankfold::task::{Online, RankingRule, Sampler, Subgradient, draws, warp};
+use rankfold::task::{Online, draws, warp};
 use rankfold::{Ids, Model, SparseVec};
 use std::time::Instant;
 

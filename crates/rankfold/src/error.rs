@@ -27,6 +27,9 @@ pub struct Error {
     pub file: Option<PathBuf>,
     /// The line in that file, from 1.
     pub line: Option<u64>,
+    /// The option that the error is about, in words joined by `_`. A caller names it as
+    /// its users do; the message goes on from there.
+    pub option: Option<&'static str>,
 }
 
 impl Error {
@@ -37,6 +40,15 @@ impl Error {
             message: message.into(),
             file: None,
             line: None,
+            option: None,
+        }
+    }
+
+    /// A bad option. The message continues its name: "must be above 0, found -1".
+    pub fn option(name: &'static str, message: impl Into<String>) -> Self {
+        Error {
+            option: Some(name),
+            ..Error::input(message)
         }
     }
 
@@ -77,6 +89,9 @@ impl fmt::Display for Error {
             (Some(file), Some(line)) => write!(f, "{}:{line}: ", file.display())?,
             (Some(file), None) => write!(f, "{}: ", file.display())?,
             (None, _) => {}
+        }
+        if let Some(option) = self.option {
+            write!(f, "option `{option}` ")?;
         }
         f.write_str(&self.message)
     }

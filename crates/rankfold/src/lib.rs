@@ -57,6 +57,7 @@ mod memory;
 pub mod model;
 mod normal;
 pub mod online;
+pub mod options;
 mod parallel;
 pub mod random;
 mod real;

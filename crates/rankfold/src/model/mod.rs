@@ -6,19 +6,23 @@ mod dissimilarities;
 pub(crate) mod file;
 pub(crate) mod forms;
 mod gossip_card;
-mod levels;
+mod items;
+mod knowledge;
+mod labels;
 mod preprocess;
-mod prior;
 mod projection;
+mod ratings;
 mod task_space;
 
 pub use confidence::{Confidence, Estimate};
 pub use dissimilarities::Dissimilarities;
 pub use gossip_card::GossipCard;
-pub use levels::{CompletionCard, Fold, Levels, RatingPredictor};
+pub use items::{KernelCard, KernelFunction};
+pub use knowledge::{Knowledge, Mapped, Ranked, Rated, Tasked};
+pub use labels::{Prior, RankingRule, Sampler, Subgradient};
 pub use preprocess::{Preprocess, Steps};
-pub use prior::Prior;
 pub use projection::{Embedding, Projection};
+pub use ratings::{CompletionCard, Fold, RatingBiases, RatingPredictor};
 pub(crate) use task_space::principal;
 pub use task_space::{
     Moments, MultitaskCard, Standardize, TaskFit, TaskPredictor, TaskPrior, TaskSpace, TaskView,
@@ -29,9 +33,9 @@ use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
 use crate::linalg::Retraction;
 use crate::online::{AromaOptions, StepRule};
-use crate::task::{KernelCard, RankingRule};
 use crate::{Error, Ids, Real, Result, Rows};
 use file::{Tensor, TensorFile, Tensors};
+use knowledge::{Frame, Stored};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -144,8 +148,6 @@ pub struct Distances {
 pub struct Card {
     /// The version of the file format.
     pub format: u32,
-    /// What the model is for, such as `similarity`.
-    pub task: String,
     /// The rule that trained it, such as `loreta-psd`.
     pub learner: String,
     /// How its scores are read.
@@ -172,18 +174,6 @@ pub struct Card {
     /// it learned a distribution and there were some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variance_scale: Option<f64>,
-    /// What is learned from a row, when it ranks labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ranking: Option<RankingRule>,
-    /// How a matrix was completed, when it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion: Option<CompletionCard>,
-    /// How a kernel was learned, when it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<KernelCard>,
-    /// How tasks were learned, when it has some.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub multitask: Option<MultitaskCard>,
     /// How agents agreed on it, when they did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gossip: Option<GossipCard>,
@@ -196,10 +186,6 @@ pub struct Card {
     /// λ of the polar geometry of metrics and kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subspace_weight: Option<f64>,
-    /// The mean of the values that it was trained on, when it predicts values of
-    /// pairs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target_mean: Option<f64>,
     /// How it started.
     pub init: String,
     /// What training did.
@@ -209,11 +195,10 @@ pub struct Card {
 }
 
 impl Card {
-    /// A card that says nothing but what the model is for and who learned it.
-    pub(crate) fn new(task: &str, learner: &str) -> Self {
+    /// A card that says nothing but which rule learned the model.
+    pub(crate) fn new(learner: &str) -> Self {
         Card {
             format: FORMAT,
-            task: task.into(),
             learner: learner.into(),
             score: Score::Dot,
             seed: 0,
@@ -224,15 +209,10 @@ impl Card {
             distances: None,
             aroma: None,
             variance_scale: None,
-            ranking: None,
-            completion: None,
-            kernel: None,
-            multitask: None,
             gossip: None,
             regularization: None,
             retraction: None,
             subspace_weight: None,
-            target_mean: None,
             init: "given".into(),
             counters: Counters::default(),
             history: Vec::new(),
@@ -245,6 +225,8 @@ impl Card {
 struct Header {
     #[serde(flatten)]
     card: Card,
+    #[serde(flatten)]
+    known: Stored,
     form: String,
     rank: usize,
     precision: String,
@@ -331,14 +313,8 @@ pub struct Model {
     pub preprocess: Preprocess,
     /// What it knows of the right side, where objects are other things than rows.
     pub objects: Option<Objects>,
-    /// What it knows of labels before it sees a row, where it ranks labels.
-    pub prior: Option<Prior>,
-    /// What it knows of users and items as a whole, where it predicts ratings.
-    pub levels: Option<Levels>,
-    /// What a map of items was learned from, where it is one.
-    pub dissimilarities: Option<Dissimilarities>,
-    /// What it knows of regression tasks, where it has some.
-    pub tasks: Option<TaskSpace>,
+    /// What it is for, and what it knows beside W.
+    pub knowledge: Knowledge,
 }
 
 /// The right side of a model that scores rows with other things.
@@ -365,15 +341,12 @@ impl Model {
     /// cannot go on learning where nobody knows the learner.
     pub fn new<R: Real>(learner: &str, form: Form<R>, features: Features) -> Self {
         Model {
-            card: Card::new("similarity", learner),
+            card: Card::new(learner),
             form: Precise::new(form),
             features,
             objects: None,
             preprocess: Preprocess::default(),
-            prior: None,
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
+            knowledge: Knowledge::Similarity,
         }
     }
 
@@ -396,16 +369,19 @@ impl Model {
                 prior.bias.len()
             )));
         }
-        model.card.task = "ranking".into();
-        model.card.ranking = Some(rule);
         model.card.step_size = step_size;
         model.card.step_limit = Some(crate::online::Step::LIMIT);
-        model.prior = Some(prior);
+        model.knowledge = Knowledge::Ranking(Ranked { rule, prior });
         model.objects = Some(Objects {
             features: Features::Named(labels),
             preprocess: Preprocess::default(),
         });
         Ok(model)
+    }
+
+    /// The name of its task, such as `similarity`.
+    pub fn task(&self) -> &'static str {
+        self.knowledge.task()
     }
 
     /// k.
@@ -455,7 +431,7 @@ impl Model {
     /// The singular values of W, falling; `None` for a full matrix, where they
     /// are not at hand.
     pub fn singular_values(&self) -> Result<Option<Vec<f64>>> {
-        if self.tasks.is_some() {
+        if matches!(self.knowledge, Knowledge::Multitask(_)) {
             // U is orthonormal, and weights may have lost rank.
             let (_, weights) = self.task_factors()?;
             let (_, sigma, _) = crate::linalg::svd(&weights).ok_or_else(rank_lost)?;
@@ -526,12 +502,7 @@ impl Model {
         with_form!(&self.form, form => {
             let left = (&self.features, &self.preprocess);
             let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
-            let mut more = self.prior.as_ref().map(Prior::tensors).unwrap_or_default();
-            more.extend(self.levels.iter().flat_map(Levels::tensors));
-            let known = self.dissimilarities.iter();
-            more.extend(known.flat_map(Dissimilarities::tensors));
-            more.extend(self.tasks.iter().flat_map(TaskSpace::tensors));
-            save_parts(path.as_ref(), &self.card, form.view(), left, right, more)
+            save_parts(path.as_ref(), (&self.card, &self.knowledge), form.view(), left, right, Tensors::new())
         })
     }
 
@@ -580,9 +551,7 @@ impl Model {
                 return Err(file.error("a symmetric matrix has no objects of other features"));
             }
             Some(kind) => {
-                // Labels and tasks are taken as they are.
-                let plain = header.card.ranking.is_some() || header.card.multitask.is_some();
-                let steps = match plain {
+                let steps = match header.known.takes_objects_as_they_are() {
                     true => Steps::default(),
                     false => header.preprocess,
                 };
@@ -594,48 +563,23 @@ impl Model {
                 })
             }
         };
-        let prior = match (&header.card.ranking, &objects) {
-            (None, _) => None,
-            (Some(_), Some(Objects { features, .. })) if features.kind() == "named" => {
-                Some(Prior::read(file, right)?)
-            }
-            (Some(_), _) => return Err(file.error("the names of the labels are missing")),
-        };
-        let levels = match (&header.card.completion, &features, &objects) {
-            (None, ..) => None,
-            (Some(_), Features::Named(_), Some(Objects { features, .. }))
-                if features.kind() == "named" =>
-            {
-                Some(Levels::read(file, (left, right), header.rank)?)
-            }
-            (Some(_), ..) => return Err(file.error("the names of users or items are missing")),
-        };
-        let tasks = match (&header.card.multitask, &features, &objects) {
-            (None, ..) => None,
-            (Some(card), Features::Columns(_), Some(Objects { features, .. }))
-                if features.kind() == "named" && header.precision == "f64" =>
-            {
-                Some(TaskSpace::read(file, (left, right), header.rank, card)?)
-            }
-            (Some(_), ..) => return Err(file.error("the names of features or tasks are missing")),
-        };
-        let dissimilarities = match header.card.kernel.as_ref().is_some_and(|k| k.map) {
-            true => Some(Dissimilarities::read(file, left)?),
-            false => None,
-        };
-        if header.card.kernel.is_some() && (features.kind() != "named" || left != right) {
-            return Err(file.error("the names of the items are missing"));
-        }
+        let knowledge = header.known.read(
+            file,
+            &Frame {
+                rank: header.rank,
+                shape: (left, right),
+                precision: &header.precision,
+                features: &features,
+                objects: objects.as_ref(),
+            },
+        )?;
         Ok(Model {
             card: header.card,
             form,
             features,
             preprocess,
             objects,
-            prior,
-            levels,
-            dissimilarities,
-            tasks,
+            knowledge,
         })
     }
 }
@@ -716,7 +660,7 @@ pub(crate) fn rank_lost() -> Error {
 /// other things.
 pub(crate) fn save_parts<R: Real>(
     path: &Path,
-    card: &Card,
+    (card, knowledge): (&Card, &Knowledge),
     form: crate::form::FormRef<'_, R>,
     left: (&Features, &Preprocess),
     right: Option<(&Features, &Preprocess)>,
@@ -731,9 +675,11 @@ pub(crate) fn save_parts<R: Real>(
     if let Some(right) = right {
         push_side(&mut tensors, Side::Right, right)?;
     }
+    tensors.extend(knowledge.tensors());
     tensors.extend(more);
     let header = Header {
         card: card.clone(),
+        known: knowledge.stored(),
         form: form.name().into(),
         rank: form.rank(),
         precision: R::NAME.into(),
@@ -742,9 +688,10 @@ pub(crate) fn save_parts<R: Real>(
         preprocess: left.1.steps,
         upkeep: forms::upkeep(form),
     };
-    let json = serde_json::to_string(&header)
+    // By way of a value, whose keys are sorted: equal models have equal bytes.
+    let json = serde_json::to_value(&header)
         .map_err(|e| Error::failure(format!("cannot describe the model: {e}")))?;
-    file::write(path, json, tensors)
+    file::write(path, json.to_string(), tensors)
 }
 
 /// The tensors of a side.

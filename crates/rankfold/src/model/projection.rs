@@ -5,7 +5,7 @@
 //! projected cosine is their dot product after both are scaled to length one.
 
 use super::preprocess::normalise;
-use super::{Model, Prepared, Score, rank_lost};
+use super::{Knowledge, Model, Prepared, Score, rank_lost};
 use crate::data::Labelled;
 use crate::eval::{Embedded, Scorer, nearest, nearest_among};
 use crate::form::{FormRef, Query, Side};
@@ -313,16 +313,19 @@ impl Model {
     }
 
     fn check_task(&self) -> Result<()> {
-        if !matches!(
-            &self.card.task[..],
-            "similarity" | "pairs" | "metric" | "kernel"
-        ) {
-            return Err(Error::input(format!(
-                "a model for {} does not score pairs of rows",
-                self.card.task
-            )));
+        match &self.knowledge {
+            Knowledge::Similarity
+            | Knowledge::Pairs { .. }
+            | Knowledge::Metric
+            | Knowledge::Kernel(_)
+            | Knowledge::Map(_) => Ok(()),
+            Knowledge::Ranking(_) | Knowledge::Completion(_) | Knowledge::Multitask(_) => {
+                Err(Error::input(format!(
+                    "a model for {} does not score pairs of rows",
+                    self.task()
+                )))
+            }
         }
-        Ok(())
     }
 
     /// An error where scores are asked for that the model does not have: a metric has
@@ -333,7 +336,7 @@ impl Model {
             Some(asked) if (asked == Score::Distance) != (own == Score::Distance) => {
                 Err(Error::input(format!(
                     "a model for {} has no score `{}`",
-                    self.card.task,
+                    self.task(),
                     asked.name()
                 )))
             }

@@ -8,37 +8,31 @@
 //! only a few.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use super::{Card, Model, Objects, Precise, Preprocess};
+use super::{Knowledge, Model, Objects, Precise, Preprocess, Tasked};
 use crate::batch::normal::Normal;
 use crate::data::{Features, TaskColumns};
 use crate::form::{Factored, Form, Health, Tall, Upkeep};
 use crate::linalg::{Square, svd};
-use crate::{Error, Ids, Result, SparseRow, SparseVec};
+use crate::{Error, Ids, Result, SparseRow, SparseVec, choices};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 
-/// How features and targets are brought to one scale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Standardize {
-    /// They are taken as they are.
-    None,
-    /// Each feature to mean 0 and deviation 1 over all rows, the targets of each task
-    /// to deviation 1.
-    #[default]
-    Global,
-    /// The same, and then each feature to deviation 1 within each task.
-    Task,
+choices! {
+    /// How features and targets are brought to one scale.
+    pub enum Standardize {
+        /// As they are
+        None = "none",
+        /// Each feature to mean 0 and deviation 1 over all rows, the targets of each
+        /// task to deviation 1
+        Global = "global",
+        /// As `global`, and then each feature to deviation 1 within each task
+        Task = "task",
+    }
 }
 
-impl Standardize {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Standardize::None => "none",
-            Standardize::Global => "global",
-            Standardize::Task => "task",
-        }
+impl Default for Standardize {
+    fn default() -> Self {
+        Standardize::Global
     }
 }
 
@@ -433,30 +427,22 @@ impl Model {
         let form = Factored::from_parts(tall(u)?, tall(weights)?, unit(), unit(), upkeep);
         let form = Form::Factored(form);
         let mut model = Model::new("grassmann", form, Features::Columns(features));
-        model.card = Card {
-            regularization: Some(card.prior.ridge),
-            multitask: Some(card),
-            ..Card::new("multitask", "grassmann")
-        };
+        model.card.regularization = Some(card.prior.ridge);
         model.preprocess = preprocess;
         model.objects = Some(Objects {
             features: Features::Named(tasks),
             preprocess: Preprocess::default(),
         });
-        model.tasks = Some(space);
+        model.knowledge = Knowledge::Multitask(Tasked { card, space });
         Ok(model)
     }
 
     /// What a model of tasks has beside its form.
     pub fn task_parts(&self) -> Result<(&TaskSpace, &MultitaskCard)> {
-        let parts = self.tasks.as_ref().zip(self.card.multitask.as_ref());
-        parts.ok_or_else(|| {
-            let message = format!(
-                "expected a model of `train multitask`, found one of `train {}`",
-                self.card.task
-            );
-            Error::input(message)
-        })
+        match &self.knowledge {
+            Knowledge::Multitask(known) => Ok((&known.space, &known.card)),
+            other => Err(other.expected("multitask")),
+        }
     }
 
     /// The names of features and of tasks.

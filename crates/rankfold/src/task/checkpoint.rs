@@ -6,7 +6,7 @@ use super::similarity::Similarity;
 use crate::data::Features;
 use crate::form::{Form, Side, Upkeep};
 use crate::model::file::{Tensor, TensorFile, Tensors};
-use crate::model::{Counters, Model, Precise, forms};
+use crate::model::{Counters, Knowledge, Model, Precise, forms};
 use crate::sample::Position;
 use crate::{Error, Real, Result};
 use serde::de::DeserializeOwned;
@@ -101,8 +101,8 @@ impl<O: TaskOptions> Checkpoint<O> {
         if !file.has(TRAINING) {
             return Err(file.error("a finished model, not a checkpoint: it cannot be resumed"));
         }
-        if model.card.task != O::TASK {
-            let (found, wanted) = (&model.card.task, O::TASK);
+        if model.task() != O::TASK {
+            let (found, wanted) = (model.task(), O::TASK);
             return Err(file.error(format!(
                 "a checkpoint of `train {found}`, expected one of `train {wanted}`"
             )));
@@ -113,7 +113,10 @@ impl<O: TaskOptions> Checkpoint<O> {
         let best = read_like(&file, &model.form, kept, BEST)?;
         let kept = state.average.as_ref().map(|kept| &kept.upkeep);
         let average = read_like(&file, &model.form, kept, AVERAGE)?;
-        let labels = model.prior.as_ref().map(|prior| prior.bias.len());
+        let labels = match &model.knowledge {
+            Knowledge::Ranking(known) => Some(known.prior.bias.len()),
+            _ => None,
+        };
         let bias = |prefix: &str| {
             let name = format!("{prefix}{BIAS}");
             let labels = labels.filter(|_| file.has(&name));

@@ -7,7 +7,7 @@ use crate::data::Labelled;
 use crate::data::text::Documents;
 use crate::eval::{self, Cosine};
 use crate::form::{FormRef, Side};
-use crate::model::{Metrics, Precise};
+use crate::model::{Knowledge, Metrics, Precise};
 use crate::{Error, Model, Real, Result, Score};
 use std::path::Path;
 
@@ -180,10 +180,10 @@ fn calibration<R: Real>(
 }
 
 fn check_task(model: &Model) -> Result<()> {
-    if model.card.task != "similarity" {
+    if model.knowledge != Knowledge::Similarity {
         return Err(Error::input(format!(
             "cannot evaluate a model for {}",
-            model.card.task
+            model.task()
         )));
     }
     Ok(())

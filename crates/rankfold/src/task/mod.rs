@@ -35,8 +35,8 @@ pub use gossip::{
 };
 pub use inputs::TrainingData;
 pub use kernel::{
-    Kernel, KernelCard, KernelConstraints, KernelEvaluation, KernelFit, KernelFunction,
-    KernelStart, KernelTruth, Map, MapFit, MapUpdate,
+    Kernel, KernelConstraints, KernelEvaluation, KernelFit, KernelStart, KernelTruth, Map, MapFit,
+    MapUpdate,
 };
 pub use metric::{
     Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSession,
@@ -50,8 +50,8 @@ pub use online::Online;
 pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};
 pub use pretrain::{ChosenStep, StepTrial, choose_step};
 pub use ranking::{
-    LabelEvaluation, LabelScores, Order, Ranking, RankingRule, RankingSession, Sampler,
-    Subgradient, Violation, WARP_TRIALS, draws, multilabel_hinge, warp,
+    LabelEvaluation, LabelScores, Order, Ranking, RankingSession, Violation, WARP_TRIALS, draws,
+    multilabel_hinge, warp,
 };
 pub use session::{CurvePoint, Event, Session, Stopped};
 pub use similarity::{Init, Negatives, Select, Similarity, evaluate};

@@ -13,7 +13,7 @@ use super::stepper::decayed;
 use super::triplet::{Examples, Sides, TripletRows};
 use crate::data::{Features, StreamRow};
 use crate::form::{Form, Newcomer, Side};
-use crate::model::{Card, Counters, Model, Objects, Precise, Preprocess, save_parts};
+use crate::model::{Card, Counters, Knowledge, Model, Objects, Precise, Preprocess, save_parts};
 use crate::online::{AnyLearner, Learned, Learner, RankOne, Rule, Step, StepRule};
 use crate::random::normal_at;
 use crate::sample::Triplet;
@@ -51,6 +51,8 @@ const NEW_ROWS: u64 = 2;
 pub struct Online<R: Real> {
     pub(super) learner: AnyLearner<R>,
     pub(super) card: Card,
+    /// What the model is for. That of labels stands in `labels`, where it is learned.
+    pub(super) knowledge: Knowledge,
     rows: Known,
     /// What the right side knows, where objects are other things.
     objects: Option<Known>,
@@ -102,24 +104,23 @@ struct Scratch<R> {
 impl Model {
     /// Puts the model to work again: it goes on where its training ended.
     pub fn into_learner<R: Real>(self) -> Result<Online<R>> {
-        let known = match &self.card.task[..] {
-            "similarity" => true,
-            "ranking" => self.prior.is_some(),
-            "pairs" => self.card.target_mean.is_some(),
-            "metric" => true,
-            _ => false,
-        };
-        if !known {
-            return Err(Error::input(format!(
-                "a model for {} cannot go on learning: expected one for similarity, ranking, pairs or metric",
-                self.card.task
-            )));
+        match &self.knowledge {
+            Knowledge::Similarity
+            | Knowledge::Ranking(_)
+            | Knowledge::Pairs { .. }
+            | Knowledge::Metric => {}
+            other => {
+                return Err(Error::input(format!(
+                    "a model for {} cannot go on learning: expected one for similarity, ranking, pairs or metric",
+                    other.task()
+                )));
+            }
         }
         let form = self.form.into_precision::<R>()?;
-        let rule = match (&self.card.task[..], &form) {
+        let rule = match (&self.knowledge, &form) {
             // Metrics of all learners are stored in one of two forms.
-            ("metric", Form::PolarPsd(_)) => Some(Rule::PolarPsd),
-            ("metric", _) => Some(Rule::Flat),
+            (Knowledge::Metric, Form::PolarPsd(_)) => Some(Rule::PolarPsd),
+            (Knowledge::Metric, _) => Some(Rule::Flat),
             _ => Rule::from_name(&self.card.learner),
         };
         let rule = rule.ok_or_else(|| {
@@ -150,7 +151,11 @@ impl Model {
                 } = objects;
                 Known::new(features, preprocess, right, counters.new_object_features)
             }),
-            labels: self.prior.zip(self.card.ranking).map(LabelLearner::new),
+            labels: match &self.knowledge {
+                Knowledge::Ranking(known) => Some(LabelLearner::new(known.clone())),
+                _ => None,
+            },
+            knowledge: self.knowledge,
             card: self.card,
             scratch: Scratch::default(),
         })
@@ -166,7 +171,7 @@ impl<R: Real> Online<R> {
             )));
         }
         self.card.step_size = size;
-        if self.card.task == "metric" {
+        if self.knowledge == Knowledge::Metric {
             self.card.step_rule = Some(StepRule::Constant(size));
         }
         Ok(())
@@ -175,6 +180,11 @@ impl<R: Real> Online<R> {
     /// What the model says about itself.
     pub fn card(&self) -> &Card {
         &self.card
+    }
+
+    /// The name of the model's task.
+    pub fn task(&self) -> &'static str {
+        self.knowledge.task()
     }
 
     /// What was done so far, training included.
@@ -602,27 +612,29 @@ impl<R: Real> Online<R> {
         }
     }
 
+    fn knowledge(&self) -> Knowledge {
+        match &self.labels {
+            Some(labels) => Knowledge::Ranking(labels.knowledge()),
+            None => self.knowledge.clone(),
+        }
+    }
+
     /// Writes the model as it is now. It changes nothing.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         save_parts(
             path.as_ref(),
-            &self.card,
+            (&self.card, &self.knowledge()),
             self.learner.form(),
             (&self.rows.features, &self.rows.preprocess),
             self.objects.as_ref().map(|o| (&o.features, &o.preprocess)),
-            self.labels
-                .as_ref()
-                .map(|labels| labels.prior.tensors())
-                .unwrap_or_default(),
+            Vec::new(),
         )
     }
 
     /// The model, with all that was learned.
     pub fn into_model(self) -> Model {
         Model {
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
+            knowledge: self.knowledge(),
             card: self.card,
             form: Precise::new(self.learner.into_form()),
             features: self.rows.features,
@@ -631,7 +643,6 @@ impl<R: Real> Online<R> {
                 features: objects.features,
                 preprocess: objects.preprocess,
             }),
-            prior: self.labels.map(|labels| labels.prior),
         }
     }
 }

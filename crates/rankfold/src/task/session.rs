@@ -15,8 +15,8 @@ use crate::data::{Features, Labelled};
 use crate::eval::{Cosine, Retrieval, retrieval};
 use crate::form::{Form, FormRef};
 use crate::model::{
-    Card, Counters, Distances, HistoryPoint, Metrics, Model, Objects, Precise, Preprocess, forms,
-    save_parts,
+    Card, Counters, Distances, HistoryPoint, Knowledge, Metrics, Model, Objects, Precise,
+    Preprocess, forms, save_parts,
 };
 use crate::online::{Learned, Outcome, Rule};
 use crate::random::{Random, splitmix64};
@@ -527,7 +527,7 @@ impl<'a, R: Real> Session<'a, R> {
             init: self.options.init.name().into(),
             counters,
             history: self.history.clone(),
-            ..Card::new("similarity", self.options.learner.name())
+            ..Card::new(self.options.learner.name())
         }
     }
 
@@ -563,7 +563,7 @@ impl<'a, R: Real> Session<'a, R> {
         let (card, form) = (self.card(self.counters), self.stepper.learner.form());
         save_parts(
             path.as_ref(),
-            &card,
+            (&card, &Knowledge::Similarity),
             form,
             parts(&self.inputs.rows),
             self.inputs.objects.as_ref().map(parts),
@@ -598,10 +598,7 @@ impl<'a, R: Real> Session<'a, R> {
                 features: objects.features.clone(),
                 preprocess: objects.preprocess,
             }),
-            prior: None,
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
+            knowledge: Knowledge::Similarity,
         })
     }
 }

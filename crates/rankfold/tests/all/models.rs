@@ -3,6 +3,7 @@
 
 use rankfold::data::{Features, RatingColumns, Ratings, read_labelled, read_values};
 use rankfold::model::Precise;
+use rankfold::model::{CompletionCard, Knowledge, RatingBiases};
 use rankfold::online::Rule;
 use rankfold::sample::Triplet;
 use rankfold::task::{Checkpoint, Evaluate, Event, Init, Negatives, Session};
@@ -79,15 +80,19 @@ fn distributions_of_format_1_load() {
     assert!(map_of(&model, "kept.csv") > 0.9);
 }
 
+fn rated(model: &Model) -> (&RatingBiases, &CompletionCard) {
+    match &model.knowledge {
+        Knowledge::Completion(known) => (&known.biases, &known.card),
+        other => panic!("a model for {}", other.task()),
+    }
+}
+
 #[test]
 fn models_of_ratings_of_format_1_load() {
     let ratings = Ratings::read(kept("kept-ratings.csv"), &RatingColumns::default()).unwrap();
     let model = Model::load(kept("completion-als-f32.safetensors")).unwrap();
-    let (levels, card) = (
-        model.levels.as_ref().unwrap(),
-        model.card.completion.as_ref().unwrap(),
-    );
-    assert!(levels.bias.is_some() && card.regularization == Some(0.3));
+    let (biases, card) = rated(&model);
+    assert!(biases.bias.is_some() && card.regularization == Some(0.3));
     assert_eq!((model.rank(), card.scale), (2, Some((1.5, 5.0))));
     let found = model.evaluate_ratings(&ratings).unwrap();
     assert!((found.model["rmse"] - 0.16484).abs() < 1e-5);
@@ -99,7 +104,7 @@ fn models_of_ratings_of_format_1_load() {
 
     let model = Model::load(kept("completion-polar-f64.safetensors")).unwrap();
     assert_eq!((model.precision(), form_of(&model)), ("f64", "polar"));
-    assert!(model.levels.as_ref().unwrap().bias.is_none());
+    assert!(rated(&model).0.bias.is_none());
     let found = model.evaluate_ratings(&ratings).unwrap();
     assert!((found.model["rmse"] - 0.40366).abs() < 1e-5);
     let mut learner = model.into_rating_learner::<f64>().unwrap();

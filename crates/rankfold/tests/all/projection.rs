@@ -61,9 +61,16 @@ fn rows_of_another_precision_or_task_are_refused() {
     let (data, _) = fitted::<f64>(Similarity::loreta_psd());
     let error = model.neighbors(&data, 0, 1).unwrap_err();
     assert_eq!(error.message, "the model holds f32 factors, expected f64");
-    model.card.task = "completion".into();
+    model.knowledge = rankfold::model::Knowledge::Ranking(rankfold::model::Ranked {
+        rule: rankfold::model::RankingRule {
+            sampler: rankfold::model::Sampler::Top,
+            gradient: rankfold::model::Subgradient::Single,
+            bias: 0.0,
+        },
+        prior: Default::default(),
+    });
     let error = model.neighbors(&data, 0, 1).unwrap_err();
-    let want = "a model for completion does not score pairs of rows";
+    let want = "a model for ranking does not score pairs of rows";
     assert_eq!(error.message, want);
 }
 

@@ -7,12 +7,12 @@ use rankfold::data::{
     self, Features, LabelName, LabelStream, Labelled, Lines, Names, read_labelled,
 };
 use rankfold::form::{Factored, Full, Side, Tall};
-use rankfold::model::{Prior, Steps};
+use rankfold::model::{Prior, RankingRule, Sampler, Steps, Subgradient};
 use rankfold::online::{GroupPerceptron, Learner, Loreta, Outcome, Perceptron, RankOne, Rule};
 use rankfold::random::{Random, normal_at};
 use rankfold::task::{
-    Checkpoint, Event, Init, Online, Order, RankingRule, RankingSession, Sampler, Subgradient,
-    WARP_TRIALS, draws, multilabel_hinge, warp,
+    Checkpoint, Event, Init, Online, Order, RankingSession, WARP_TRIALS, draws, multilabel_hinge,
+    warp,
 };
 use rankfold::{Ids, Loss, Model, Ranking, SparseVec};
 

@@ -470,10 +470,10 @@ fn only_known_tasks_go_on_and_precision_must_fit() {
     let mut model = named_model(&learners()[0]);
     assert!(model.clone().into_learner::<f32>().is_err());
     assert!(matches!(model.form, Precise::F64(_)));
-    model.card.task = "completion".into();
+    model.knowledge = rankfold::model::Knowledge::Kernel(Default::default());
     assert_eq!(
         model.into_learner::<f64>().unwrap_err().message,
-        "a model for completion cannot go on learning: expected one for similarity, ranking, pairs or metric"
+        "a model for kernel cannot go on learning: expected one for similarity, ranking, pairs or metric"
     );
 }
 

@@ -23,7 +23,7 @@ use crate::data::{Ratings, split_key};
 use crate::form::{Factored, Tall};
 use crate::linalg::Retraction;
 use crate::manifold::svd_of_product;
-use crate::model::{CompletionCard, HistoryPoint, Levels, Metrics, Model};
+use crate::model::{CompletionCard, HistoryPoint, Metrics, Model, Rated, RatingBiases};
 use crate::{Error, Ids, Real, Result};
 use choose::{Judge, Seen};
 use fit::{Fit, biases_only};
@@ -436,7 +436,7 @@ impl Completion {
             (count(all.rows), count(all.columns));
         let residual = matrix.fitted.rmse(all, self.threads);
         let biased = matrix.fitted.biases.is_some();
-        let levels = Levels {
+        let biases = RatingBiases {
             bias: matrix.fitted.biases.clone(),
             control: control.biases.expect("asked for biases"),
             folds: fold_in::folds(&form, [&users_count, &items_count], biased, residual),
@@ -453,7 +453,8 @@ impl Completion {
             residual,
             noise: matrix.noise,
         };
-        let mut model = Model::completion(matrix.learner.name(), form, ids, levels, card)?;
+        let mut model =
+            Model::completion(matrix.learner.name(), form, ids, Rated { card, biases })?;
         model.card.seed = self.seed;
         model.card.step_size = matrix.step_size.unwrap_or(0.0);
         model.card.step_limit = matrix.step_size.map(|_| crate::online::Step::LIMIT);

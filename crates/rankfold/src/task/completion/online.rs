@@ -4,7 +4,7 @@ use super::learner::CompletionLearner;
 use crate::batch::Fitted;
 use crate::data::LARGEST_RATING;
 use crate::form::{Factored, Form, Newcomer, Polar, Side, Tall};
-use crate::model::{Card, CompletionCard, Counters, Levels, Model, Objects, Precise};
+use crate::model::{Card, Counters, Knowledge, Model, Objects, Precise, Rated};
 use crate::online::{AnyLearner, Learner, Outcome, RankOne, Rule, Step};
 use crate::random::normal_at;
 use crate::task::completion::fold_in::FoldIn;
@@ -27,8 +27,7 @@ enum Mover<R> {
 pub struct RatingLearner<R> {
     mover: Mover<R>,
     card: Card,
-    ratings: CompletionCard,
-    levels: Levels,
+    known: Rated,
     users: Ids,
     items: Ids,
     /// Users and items when training ended.
@@ -117,8 +116,8 @@ impl Model {
     /// Goes on learning from ratings; an error for models of other tasks.
     pub fn into_rating_learner<R: Real>(self) -> Result<RatingLearner<R>> {
         self.rating_ids()?;
-        let (Some(levels), Some(ratings)) = (self.levels, self.card.completion.clone()) else {
-            return Err(Error::input("the model has no ratings"));
+        let Knowledge::Completion(known) = self.knowledge else {
+            return Err(self.knowledge.expected("completion"));
         };
         let names = |features| match features {
             crate::data::Features::Named(names) => names,
@@ -139,23 +138,22 @@ impl Model {
         );
         let mover = match rule {
             Some(rule) => {
-                let lambda = ratings.regularization.unwrap_or(0.0);
-                let online = ratings.solver == "online";
+                let lambda = known.card.regularization.unwrap_or(0.0);
+                let online = known.card.solver == "online";
                 let learner = AnyLearner::new(rule, form, self.card.counters.steps)?
                     .regularized(if online { lambda } else { 0.0 })
                     .retracted(self.card.retraction.unwrap_or_default());
                 Mover::Rule(Box::new(learner))
             }
             None => {
-                let fold_in = FoldIn::new(form, levels.folds.clone())?;
+                let fold_in = FoldIn::new(form, known.biases.folds.clone())?;
                 Mover::FoldIn(Box::new(fold_in))
             }
         };
         Ok(RatingLearner {
             mover,
             card: self.card,
-            ratings,
-            levels,
+            known,
             users,
             items,
             trained,
@@ -216,22 +214,22 @@ impl<R: Real> RatingLearner<R> {
         }
         let (u, i) = (self.users.intern(user), self.items.intern(item));
         let (users, items) = (self.users.len(), self.items.len());
-        let known = self.levels.count[0].len() + self.levels.count[1].len();
+        let known = self.known.biases.count[0].len() + self.known.biases.count[1].len();
         if users + items > known {
             match &mut self.mover {
                 Mover::Rule(learner) => learner.grow(users, items)?,
                 Mover::FoldIn(fold_in) => fold_in.grow(users, items)?,
             }
-            let new = (users - self.levels.count[0].len()) as u64;
+            let new = (users - self.known.biases.count[0].len()) as u64;
             self.card.counters.new_features += new;
             self.card.counters.new_object_features += (users + items - known) as u64 - new;
-            self.levels.grow(users, items);
+            self.known.biases.grow(users, items);
         }
         let counts = [
-            self.levels.count[0][u as usize] as f64,
-            self.levels.count[1][i as usize] as f64,
+            self.known.biases.count[0][u as usize] as f64,
+            self.known.biases.count[1][i as usize] as f64,
         ];
-        let centre = self.ratings.mean;
+        let centre = self.known.card.mean;
         let (loss, outcome) = match &mut self.mover {
             Mover::Rule(learner) => {
                 if u as usize >= self.trained.0 && i as usize >= self.trained.1 {
@@ -248,7 +246,7 @@ impl<R: Real> RatingLearner<R> {
                 }
                 step_on(
                     learner,
-                    self.levels.bias.as_mut(),
+                    self.known.biases.bias.as_mut(),
                     counts,
                     (u, i, rating),
                     centre,
@@ -256,17 +254,17 @@ impl<R: Real> RatingLearner<R> {
                 )
             }
             Mover::FoldIn(fold_in) => {
-                let bias = self.levels.bias.as_mut();
+                let bias = self.known.biases.bias.as_mut();
                 fold_in.learn((u, i), rating - centre, bias, counts)
             }
         };
         // What biases alone would predict goes on too.
-        let [users, items] = &mut self.levels.control;
-        let control = self.ratings.control_mean + users[u as usize] + items[i as usize];
+        let [users, items] = &mut self.known.biases.control;
+        let control = self.known.card.control_mean + users[u as usize] + items[i as usize];
         users[u as usize] -= (control - rating) / (counts[0] + 1.0 + BIAS_RIDGE);
         items[i as usize] -= (control - rating) / (counts[1] + 1.0 + BIAS_RIDGE);
         for (side, at) in [u, i].into_iter().enumerate() {
-            self.levels.count[side][at as usize] += 1;
+            self.known.biases.count[side][at as usize] += 1;
         }
         let counters = &mut self.card.counters;
         counters.steps += 1;
@@ -276,17 +274,17 @@ impl<R: Real> RatingLearner<R> {
         Ok((2.0 * loss).sqrt())
     }
 
-    fn into_form(self) -> (Form<R>, Card, Levels, Ids, Ids) {
+    fn into_form(self) -> (Form<R>, Card, Rated, Ids, Ids) {
         let form = match self.mover {
             Mover::Rule(learner) => learner.into_form(),
             Mover::FoldIn(fold_in) => fold_in.into_form(),
         };
-        (form, self.card, self.levels, self.users, self.items)
+        (form, self.card, self.known, self.users, self.items)
     }
 
     /// The model, with all that was learned.
     pub fn into_model(self) -> Model {
-        let (form, card, levels, users, items) = self.into_form();
+        let (form, card, known, users, items) = self.into_form();
         Model {
             form: Precise::new(form),
             card,
@@ -296,10 +294,7 @@ impl<R: Real> RatingLearner<R> {
                 features: crate::data::Features::Named(items),
                 preprocess: Default::default(),
             }),
-            prior: None,
-            levels: Some(levels),
-            dissimilarities: None,
-            tasks: None,
+            knowledge: Knowledge::Completion(known),
         }
     }
 
@@ -314,11 +309,11 @@ impl<R: Real> RatingLearner<R> {
         };
         crate::model::save_parts(
             path.as_ref(),
-            &self.card,
+            (&self.card, &Knowledge::Completion(self.known.clone())),
             form,
             (&features, &plain),
             Some((&objects, &plain)),
-            self.levels.tensors(),
+            Vec::new(),
         )
     }
 }

@@ -5,7 +5,7 @@ use super::{Gossip, Gossiped, WatchGossip};
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::{Ratings, split_key};
 use crate::gossip::{Columns, Work};
-use crate::model::Model;
+use crate::model::{Knowledge, Model};
 use crate::task::{CompletedMatrix, Completion, CompletionLearner, CompletionSolver};
 use crate::{Error, Ids, Real, Result};
 use faer::Mat;
@@ -166,8 +166,8 @@ impl Maker<'_> {
         let entries = own.as_ref().unwrap_or(self.entries);
         let (mut model, lost) =
             options.model_of::<R>(&matrix, (names, self.items.clone()), entries)?;
-        if let Some(card) = &mut model.card.completion {
-            card.solver = "gossip".into();
+        if let Knowledge::Completion(known) = &mut model.knowledge {
+            known.card.solver = "gossip".into();
         }
         model.card.init = "random".into();
         let mut card = self.card.clone();

@@ -5,6 +5,7 @@ use super::{Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, WatchGossip
 use crate::batch::Tasks;
 use crate::data::{TaskColumns, TaskRows, split_key};
 use crate::gossip::{Regressions, Steps};
+use crate::model::Knowledge;
 use crate::task::multitask::Shares;
 use crate::task::{Multitask, MultitaskEvent};
 use crate::{Error, Result};
@@ -92,8 +93,8 @@ impl Gossip {
             models.push(shares.model(agent.subspace(), own, columns, slots)?.model);
         }
         for (i, model) in models.iter_mut().enumerate() {
-            if let Some(card) = &mut model.card.multitask {
-                card.solver = "gossip".into();
+            if let Knowledge::Multitask(known) = &mut model.knowledge {
+                known.card.solver = "gossip".into();
             }
             model.card.init = "random".into();
             let mut card = card.clone();

@@ -7,7 +7,7 @@ use super::source::{Source, names};
 use crate::data::{Constraint, Labelled, Labels, Relation};
 use crate::eval::metrics::nmi;
 use crate::linalg::kmeans;
-use crate::model::{Metrics, Model, Precise};
+use crate::model::{Knowledge, Metrics, Model, Precise};
 use crate::task::Control;
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result};
@@ -89,7 +89,10 @@ impl Model {
             Precise::F64(_) => self.item_coordinates::<f64>()?.values,
         };
         let model = judged(&kmeans(&learned, self.rank(), None, clusters, RUNS, seed).of);
-        let card = self.card.kernel.as_ref();
+        let card = match &self.knowledge {
+            Knowledge::Kernel(card) => Some(card),
+            _ => None,
+        };
         let mut controls = Vec::new();
         let started = card
             .zip(truth.rows)

@@ -1,11 +1,13 @@
 //! A run of [`Kernel`].
 
 use super::source::Source;
-use super::{Kernel, KernelCard, KernelStart};
+use super::{Kernel, KernelStart};
 use crate::batch::{Armijo, Bound, Bounds, Distances, Ended, Pair, Points, Wish};
 use crate::data::{Constraint, Features, Labels, Relation};
 use crate::linalg::svd;
-use crate::model::{Card, Counters, Metrics, Model, Precise, Preprocess, Score};
+use crate::model::{
+    Card, Counters, KernelCard, Knowledge, Metrics, Model, Precise, Preprocess, Score,
+};
 use crate::random::Random;
 use crate::task::metric::{Bounded, Engine, Lowered, MetricLearner, MetricSolver, stored};
 use crate::task::session::CurvePoint;
@@ -140,20 +142,16 @@ impl Kernel {
             card: Card {
                 score: Score::Distance,
                 seed: self.seed,
-                kernel: Some(card),
                 retraction: polar.then_some(self.retraction),
                 init: init.into(),
                 counters: counters(run.done),
-                ..Card::new("kernel", self.learner.name())
+                ..Card::new(self.learner.name())
             },
             form: Precise::new(stored::<R>(&factor)?),
             features: Features::Named(items),
             preprocess: Preprocess::default(),
             objects: None,
-            prior: None,
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
+            knowledge: Knowledge::Kernel(card),
         };
         Ok(KernelFit {
             model,

@@ -4,7 +4,6 @@
 //! Squared stress has many minima in the plane, so it is lowered with three more
 //! coordinates first, from two starts ([`super::starts`], [`super::lift`]).
 
-use super::KernelCard;
 use super::lift::Lifted;
 use super::source::signed;
 use super::starts::classical;
@@ -13,7 +12,10 @@ use crate::data::{Dissimilarity, Features};
 use crate::form::{Form, Psd, Tall};
 use crate::linalg::svd;
 use crate::manifold::Flat;
-use crate::model::{Card, Counters, Dissimilarities, Model, Precise, Preprocess, Score};
+use crate::model::{
+    Card, Counters, Dissimilarities, KernelCard, Knowledge, Mapped, Model, Precise, Preprocess,
+    Score,
+};
 use crate::random::normal_at;
 use crate::{Error, Ids, Result, memory};
 use faer::Mat;
@@ -250,22 +252,12 @@ impl Map {
             score: Score::Distance,
             seed: self.seed,
             init: "dissimilarities".into(),
-            kernel: Some(KernelCard {
-                map: true,
-                function: None,
-                preprocess: Default::default(),
-                alpha: 0.0,
-                drawn: None,
-                constraints: known.len(),
-                violated: 0,
-                cost,
-            }),
             counters: Counters {
                 steps,
                 updates: steps,
                 ..Counters::default()
             },
-            ..Card::new("kernel", "flat")
+            ..Card::new("flat")
         };
         let form = Form::Psd(Psd::new(whole(&factor)?));
         let model = Model {
@@ -274,12 +266,21 @@ impl Map {
             features: Features::Named(items),
             preprocess: Preprocess::default(),
             objects: None,
-            prior: None,
-            levels: None,
-            dissimilarities: Some(Dissimilarities {
-                list: known.to_vec(),
+            knowledge: Knowledge::Map(Mapped {
+                card: KernelCard {
+                    map: true,
+                    function: None,
+                    preprocess: Default::default(),
+                    alpha: 0.0,
+                    drawn: None,
+                    constraints: known.len(),
+                    violated: 0,
+                    cost,
+                },
+                dissimilarities: Dissimilarities {
+                    list: known.to_vec(),
+                },
             }),
-            tasks: None,
         };
         Ok(MapFit {
             model,
@@ -307,12 +308,13 @@ impl Model {
         threads: usize,
         see: See<'_>,
     ) -> Result<MapUpdate> {
-        let Some(known) = &self.dissimilarities else {
+        let Knowledge::Map(known) = &self.knowledge else {
             return Err(Error::input(format!(
                 "a model for {} is no map of dissimilarities",
-                self.card.task
+                self.task()
             )));
         };
+        let known = &known.dissimilarities;
         let old = self.item_coordinates::<f64>()?;
         let (before, n, rank) = (old.len(), items.len(), old.rank);
         let same = self.items()?.iter().zip(items.iter()).all(|(a, b)| a == b);

@@ -8,7 +8,6 @@
 
 mod evaluation;
 mod fit;
-mod items;
 mod lift;
 mod map;
 mod source;
@@ -22,62 +21,8 @@ pub use source::KernelStart;
 use super::metric::{MetricLearner, MetricSolver};
 use crate::data::Labelled;
 use crate::linalg::Retraction;
-use crate::model::{Model, Steps};
+use crate::model::{KernelFunction, Model, Steps};
 use crate::{Error, Real, Result};
-use serde::{Deserialize, Serialize};
-
-/// A kernel of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum KernelFunction {
-    /// x · y.
-    Linear,
-    /// exp(−γ ‖x − y‖²), centred. Without γ it is 1 over the mean squared distance.
-    Gaussian {
-        /// γ.
-        gamma: Option<f64>,
-    },
-}
-
-impl KernelFunction {
-    /// Its name on the command line and in model files.
-    pub fn name(self) -> &'static str {
-        match self {
-            KernelFunction::Linear => "linear",
-            KernelFunction::Gaussian { .. } => "gaussian",
-        }
-    }
-}
-
-/// What a model says about how its kernel was learned.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KernelCard {
-    /// Whether it is a map of dissimilarities.
-    #[serde(default)]
-    pub map: bool,
-    /// The kernel of rows that it started from, where it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub function: Option<KernelFunction>,
-    /// What was done to rows first.
-    #[serde(default)]
-    pub preprocess: Steps,
-    /// α: by what share distances should shrink inside a class and grow between
-    /// classes.
-    #[serde(default)]
-    pub alpha: f64,
-    /// How many pairs were drawn from labels, where they were.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drawn: Option<usize>,
-    /// Constraints that were learned from, or dissimilarities.
-    #[serde(default)]
-    pub constraints: usize,
-    /// Those that the kernel does not keep to; of a map none are counted.
-    #[serde(default)]
-    pub violated: usize,
-    /// The cost at the end, where distances are scaled to a mean square of 1.
-    #[serde(default)]
-    pub cost: f64,
-}
 
 /// Learns kernels: options with their defaults, then [`Kernel::fit`].
 ///

@@ -4,7 +4,7 @@
 use crate::batch::{Points, discriminant, principal};
 use crate::data::Labelled;
 use crate::eval::{Neighbours, Votes, votes};
-use crate::model::{Metrics, Model};
+use crate::model::{Knowledge, Metrics, Model};
 use crate::task::inputs::renamed;
 use crate::task::similarity::classes;
 use crate::{Error, Ids, Real, Result};
@@ -48,11 +48,8 @@ impl Model {
         k: usize,
         threads: usize,
     ) -> Result<MetricEvaluation> {
-        if self.card.task != "metric" {
-            return Err(Error::input(format!(
-                "a model for {} is no metric",
-                self.card.task
-            )));
+        if self.knowledge != Knowledge::Metric {
+            return Err(self.knowledge.expected("metric"));
         }
         let among = train.as_ref().map_or(data.rows.len(), |t| t.rows.len());
         let needed = k + usize::from(train.is_none());

@@ -9,7 +9,9 @@ use crate::batch::{Armijo, Bounds, Distances, Ended, Points, Wish};
 use crate::data::{Constraint, Labelled};
 use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Psd, Tall};
-use crate::model::{Card, Counters, Distances as Levels, Metrics, Model, Precise, Score};
+use crate::model::{
+    Card, Counters, Distances as Levels, Knowledge, Metrics, Model, Precise, Score,
+};
 use crate::online::Shape;
 use crate::random::splitmix64;
 use crate::task::inputs::{Things, renamed};
@@ -648,16 +650,13 @@ impl<'a, R: Real> Run<'a, R> {
                 init: init.name().into(),
                 counters: counters(iterations),
                 history,
-                ..Card::new("metric", options.learner.name())
+                ..Card::new(options.learner.name())
             },
             form: Precise::new(form),
             features: self.things.features.clone(),
             preprocess: self.things.preprocess.clone(),
             objects: None,
-            prior: None,
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
+            knowledge: Knowledge::Metric,
         })
     }
 }

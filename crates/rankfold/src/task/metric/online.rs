@@ -6,6 +6,7 @@
 
 use crate::data::{Relation, StreamRow};
 use crate::form::Side;
+use crate::model::Knowledge;
 use crate::online::{Learned, Learner, RankOne, Rule, Step};
 use crate::task::online::Online;
 use crate::task::session::count;
@@ -70,10 +71,10 @@ impl<R: Real> Online<R> {
 
     /// What the squared distance is compared with, and how.
     fn wish(&self, relation: Relation) -> Result<(f64, Loss)> {
-        if self.card.task != "metric" {
+        if self.knowledge != Knowledge::Metric {
             return Err(Error::input(format!(
                 "a model for {} learns no distances",
-                self.card.task
+                self.knowledge.task()
             )));
         }
         let levels = || {

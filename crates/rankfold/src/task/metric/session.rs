@@ -15,7 +15,8 @@ use crate::data::{Constraint, Labelled, Relation};
 use crate::form::{Form, FormRef, Full};
 use crate::linalg::symmetric;
 use crate::model::{
-    Card, Counters, Distances as Levels, Metrics, Model, Precise, Score, forms, save_parts,
+    Card, Counters, Distances as Levels, Knowledge, Metrics, Model, Precise, Score, forms,
+    save_parts,
 };
 use crate::online::{AnyLearner, Learned, Learner, Mixed, RankOne, Rule, Step, StepRule};
 use crate::task::checkpoint::{self, BestState, Checkpoint, State};
@@ -442,7 +443,7 @@ impl<'a, R: Real> MetricSession<'a, R> {
             init: self.init.name().into(),
             counters,
             history: self.course.history.clone(),
-            ..Card::new("metric", options.learner.name())
+            ..Card::new(options.learner.name())
         }
     }
 
@@ -470,7 +471,7 @@ impl<'a, R: Real> MetricSession<'a, R> {
         let things = &self.run.things;
         save_parts(
             path.as_ref(),
-            &self.card(self.course.counters),
+            (&self.card(self.course.counters), &Knowledge::Metric),
             self.stepper.learner.form(),
             (things.features, &things.preprocess),
             None,
@@ -498,10 +499,7 @@ impl<'a, R: Real> MetricSession<'a, R> {
             features: self.run.things.features.clone(),
             preprocess: self.run.things.preprocess,
             objects: None,
-            prior: None,
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
+            knowledge: Knowledge::Metric,
         })
     }
 }

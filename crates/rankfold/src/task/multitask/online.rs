@@ -4,8 +4,8 @@
 //! row in, and the fit of the task follows from them, so that rows count the same
 //! whether they came in training or later, and in any order.
 
-use crate::model::{Card, Counters, Model, TaskView};
-use crate::{Error, Ids, Result, SparseRow};
+use crate::model::{Card, Counters, Knowledge, Model, TaskView};
+use crate::{Ids, Result, SparseRow};
 use faer::Mat;
 use std::path::Path;
 
@@ -132,6 +132,8 @@ impl TaskLearner {
 fn parts(
     model: &mut Model,
 ) -> Result<(&mut crate::model::TaskSpace, &crate::model::MultitaskCard)> {
-    let parts = model.tasks.as_mut().zip(model.card.multitask.as_ref());
-    parts.ok_or_else(|| Error::input("expected a model of `train multitask`"))
+    match &mut model.knowledge {
+        Knowledge::Multitask(known) => Ok((&mut known.space, &known.card)),
+        other => Err(other.expected("multitask")),
+    }
 }

@@ -3,7 +3,7 @@
 use super::inputs::check;
 use crate::data::{Labelled, ValuedPair};
 use crate::form::Side;
-use crate::model::{Metrics, Model};
+use crate::model::{Knowledge, Metrics, Model};
 use crate::task::inputs::about;
 use crate::{Error, Real, Result};
 
@@ -39,7 +39,10 @@ impl Model {
     /// The mean of the values that a model of pairs was trained on: what it predicts
     /// of a row it knows nothing of.
     pub fn target_mean(&self) -> Option<f64> {
-        self.card.target_mean
+        match self.knowledge {
+            Knowledge::Pairs { target_mean } => Some(target_mean),
+            _ => None,
+        }
     }
 
     /// Measures a model of pairs on pairs of these rows, or of rows and objects.
@@ -52,7 +55,7 @@ impl Model {
         let Some(mean) = self.target_mean() else {
             return Err(Error::input(format!(
                 "a model for {} predicts no values of pairs",
-                self.card.task
+                self.task()
             )));
         };
         if self.objects.is_some() && objects.is_none() {

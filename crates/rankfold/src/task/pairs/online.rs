@@ -2,6 +2,7 @@
 
 use crate::data::StreamRow;
 use crate::form::Side;
+use crate::model::Knowledge;
 use crate::online::{Learned, Learner, RankOne, Step};
 use crate::task::online::Online;
 use crate::task::session::count;
@@ -59,11 +60,11 @@ impl<R: Real> Online<R> {
     }
 
     fn require_pairs(&self) -> Result<()> {
-        match self.card.task == "pairs" {
-            true => Ok(()),
-            false => Err(Error::input(format!(
+        match &self.knowledge {
+            Knowledge::Pairs { .. } => Ok(()),
+            other => Err(Error::input(format!(
                 "a model for {} learns no values of pairs",
-                self.card.task
+                other.task()
             ))),
         }
     }

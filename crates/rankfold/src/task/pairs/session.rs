@@ -10,7 +10,9 @@ use super::evaluation::errors;
 use super::inputs::Inputs;
 use crate::data::ValuedPair;
 use crate::form::{Factored, Form, Tall};
-use crate::model::{Card, Counters, Metrics, Model, Objects, Precise, forms, save_parts};
+use crate::model::{
+    Card, Counters, Knowledge, Metrics, Model, Objects, Precise, forms, save_parts,
+};
 use crate::online::{AnyLearner, Learned, Learner, Rule, Step};
 use crate::random::{normal_at, splitmix64};
 use crate::task::checkpoint::{self, BestState, Checkpoint, State};
@@ -332,11 +334,16 @@ impl<'a, R: Real> PairsSession<'a, R> {
             decay: self.options.decay,
             regularization: Some(self.options.regularization).filter(|&lambda| lambda > 0.0),
             retraction: Some(self.options.retraction).filter(|_| polar),
-            target_mean: Some(self.inputs.mean()),
             init: "gaussian".into(),
             counters,
             history: self.course.history.clone(),
-            ..Card::new("pairs", self.options.learner.name())
+            ..Card::new(self.options.learner.name())
+        }
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::Pairs {
+            target_mean: self.inputs.mean(),
         }
     }
 
@@ -364,7 +371,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
         let Inputs { rows, objects, .. } = &self.inputs;
         save_parts(
             path.as_ref(),
-            &self.card(self.course.counters),
+            (&self.card(self.course.counters), &self.knowledge()),
             self.stepper.learner.form(),
             (rows.features, &rows.preprocess),
             objects.as_ref().map(|o| (o.features, &o.preprocess)),
@@ -385,6 +392,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
     }
 
     fn into_parts(self, card: Card, form: Form<R>) -> Model {
+        let knowledge = self.knowledge();
         let Inputs { rows, objects, .. } = self.inputs;
         Model {
             card,
@@ -395,10 +403,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
                 features: objects.features.clone(),
                 preprocess: objects.preprocess,
             }),
-            prior: None,
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
+            knowledge,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::labels::{LabelNames, Positives};
 use crate::data::Labelled;
 use crate::eval::{self, Retrieval, Scorer};
 use crate::form::{FormRef, Query};
-use crate::model::{Metrics, Prepared, Prior};
+use crate::model::{Knowledge, Metrics, Prepared, Prior, Ranked};
 use crate::task::similarity::metrics;
 use crate::{Error, Ids, Model, Real, Result, Rows};
 
@@ -139,14 +139,14 @@ impl Model {
     pub(super) fn ranked_labels(&self) -> Result<(LabelNames<'_>, &Prior)> {
         use crate::data::Features;
         let features = self.objects.as_ref().map(|objects| &objects.features);
-        match (features, &self.prior) {
-            (Some(Features::Named(names)), Some(prior)) => {
+        match (features, &self.knowledge) {
+            (Some(Features::Named(names)), Knowledge::Ranking(Ranked { prior, .. })) => {
                 let numbered = prior.numbered;
                 Ok((LabelNames { names, numbered }, prior))
             }
             _ => Err(Error::input(format!(
                 "a model for {} ranks no labels: expected one for ranking",
-                self.card.task
+                self.task()
             ))),
         }
     }

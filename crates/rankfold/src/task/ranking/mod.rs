@@ -16,15 +16,13 @@ mod violation;
 pub use evaluation::{LabelEvaluation, LabelScores};
 pub(super) use online::LabelLearner;
 pub use session::{RankingSession, draws};
-pub use violation::{
-    RankingRule, Sampler, Subgradient, Violation, WARP_TRIALS, multilabel_hinge, warp,
-};
+pub use violation::{Violation, WARP_TRIALS, multilabel_hinge, warp};
 
 use super::checkpoint::TaskOptions;
 use super::session::Event;
 use super::similarity::Init;
 use crate::data::Labelled;
-use crate::model::{Model, Steps};
+use crate::model::{Model, RankingRule, Sampler, Steps, Subgradient};
 use crate::online::{Rule, Shape, Step};
 use crate::{Error, Real, Result};
 use serde::{Deserialize, Serialize};
@@ -336,7 +334,7 @@ impl Ranking {
     }
 
     /// What is learned from a row.
-    fn learned(&self) -> RankingRule {
+    pub(super) fn learned(&self) -> RankingRule {
         RankingRule {
             sampler: self.sampler,
             gradient: self.gradient,

@@ -4,12 +4,11 @@
 //! A new label has a column of zeros in W, and the bias of a label never seen: the
 //! model is the one that had it from the start.
 
-use super::RankingRule;
 use super::session::draws;
 use super::violation::Violations;
 use crate::data::{Features, LabelName, StreamRow};
 use crate::form::Side;
-use crate::model::Prior;
+use crate::model::{Prior, Ranked};
 use crate::online::{Learned, RankOne, Step};
 use crate::task::online::Online;
 use crate::task::session::count;
@@ -26,12 +25,20 @@ pub(in crate::task) struct LabelLearner<R> {
 }
 
 impl<R: Real> LabelLearner<R> {
-    pub fn new((prior, rule): (Prior, RankingRule)) -> Self {
+    pub fn new(Ranked { prior, rule }: Ranked) -> Self {
         LabelLearner {
             prior,
             violations: Violations::new(rule),
             positives: Vec::new(),
             row: SparseVec::new(),
+        }
+    }
+
+    /// What a model keeps of it.
+    pub fn knowledge(&self) -> Ranked {
+        Ranked {
+            rule: self.violations.rule,
+            prior: self.prior.clone(),
         }
     }
 }

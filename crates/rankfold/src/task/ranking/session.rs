@@ -7,13 +7,14 @@
 
 use super::evaluation::{LabelScores, measure};
 use super::inputs::Inputs;
-use super::violation::{Sampler, Violations};
+use super::violation::Violations;
 use super::{Ranking, start};
 use crate::data::{Features, Labelled};
 use crate::eval::Retrieval;
 use crate::form::{Form, FormRef, Full};
 use crate::model::{
-    Card, Counters, Metrics, Model, Objects, Precise, Preprocess, Prior, forms, save_parts,
+    Card, Counters, Knowledge, Metrics, Model, Objects, Precise, Preprocess, Prior, Ranked,
+    Sampler, forms, save_parts,
 };
 use crate::online::{AnyLearner, Learned, Shape, Step};
 use crate::random::{Random, splitmix64};
@@ -136,7 +137,9 @@ impl<'a, R: Real> RankingSession<'a, R> {
         } = checkpoint;
         let no_biases = || Error::input("the checkpoint is damaged: biases of labels are missing");
         let seen = model.card.counters.steps;
-        let prior = model.prior.unwrap_or_default();
+        let Knowledge::Ranking(Ranked { prior, .. }) = model.knowledge else {
+            return Err(model.knowledge.expected("ranking"));
+        };
         let form = model.form.into_precision()?;
         let mut session = Self::at_start(options, inputs, form, prior, seen)?;
         session.stepper.step.size = model.card.step_size;
@@ -411,11 +414,10 @@ impl<'a, R: Real> RankingSession<'a, R> {
             step_size: self.stepper.step.size,
             step_limit: self.options.step_limit,
             decay: self.options.decay,
-            ranking: Some(self.options.learned()),
             init: self.options.init.name().into(),
             counters,
             history: self.course.history.clone(),
-            ..Card::new("ranking", self.options.learner.name())
+            ..Card::new(self.options.learner.name())
         }
     }
 
@@ -451,11 +453,14 @@ impl<'a, R: Real> RankingSession<'a, R> {
             best.map(|best| &best.model.1[..]),
             average.map(|_| &self.average_bias[..]),
         ));
-        more.extend(self.stepper.prior.tensors());
+        let knowledge = Knowledge::Ranking(Ranked {
+            rule: self.options.learned(),
+            prior: self.stepper.prior.clone(),
+        });
         let things = &self.inputs.things;
         save_parts(
             path.as_ref(),
-            &self.card(self.course.counters),
+            (&self.card(self.course.counters), &knowledge),
             self.stepper.learner.form(),
             (things.features, &things.preprocess),
             Some((&self.label_features(), &Preprocess::default())),
@@ -487,9 +492,6 @@ impl<'a, R: Real> RankingSession<'a, R> {
             (None, None) => self.stepper.learner.into_form(),
         };
         Ok(Model {
-            levels: None,
-            dissimilarities: None,
-            tasks: None,
             card,
             form: Precise::new(form),
             features: self.inputs.things.features.clone(),
@@ -498,7 +500,10 @@ impl<'a, R: Real> RankingSession<'a, R> {
                 features,
                 preprocess: Preprocess::default(),
             }),
-            prior: Some(prior),
+            knowledge: Knowledge::Ranking(Ranked {
+                rule: self.options.learned(),
+                prior,
+            }),
         })
     }
 }

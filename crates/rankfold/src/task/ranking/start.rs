@@ -1,7 +1,8 @@
 //! Where the ranking of labels starts.
 
-use super::violation::{Subgradient, multilabel_hinge};
+use super::violation::multilabel_hinge;
 use crate::form::{Factored, Form, SparseSum, Tall};
+use crate::model::Subgradient;
 use crate::random::normal_at;
 use crate::{Error, Real, Result, Rows, SparseRow, SparseVec};
 use hashbrown::HashSet;

@@ -7,68 +7,10 @@
 //! References: [Shalit2012], section 7, and [Weston2011].
 
 use crate::form::Query;
-use crate::model::Prior;
+use crate::model::{Prior, RankingRule, Sampler, Subgradient};
 use crate::online::{AnyLearner, Learned, Learner, Outcome, RankOne, Step};
 use crate::random::Random;
 use crate::{Loss, Real, SparseRow, SparseVec};
-use serde::{Deserialize, Serialize};
-
-/// Which wrong label is learned from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sampler {
-    /// The one that scores best; of equal ones the first.
-    Top,
-    /// The first of some drawn at random that violates the margin.
-    Warp,
-}
-
-impl Sampler {
-    /// Steps of biases as a share of those of W that go well with it. The best wrong
-    /// label is a popular one often enough, so that biases need little help.
-    pub fn bias(self) -> f64 {
-        match self {
-            Sampler::Top => 0.001,
-            Sampler::Warp => 0.01,
-        }
-    }
-
-    /// The weight of the popularity of labels at the start that goes well with it.
-    pub fn popularity(self) -> f64 {
-        match self {
-            Sampler::Top => 0.05,
-            Sampler::Warp => 0.2,
-        }
-    }
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Sampler::Top => "top",
-            Sampler::Warp => "warp",
-        }
-    }
-}
-
-/// How the wrong label weighs beside several right ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Subgradient {
-    /// Once, as the paper prints it.
-    Single,
-    /// As often as there are violated right ones: the subgradient of the loss.
-    Summed,
-}
-
-impl Subgradient {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Subgradient::Single => "single",
-            Subgradient::Summed => "summed",
-        }
-    }
-}
 
 /// The multilabel hinge loss Σᵢ [1 + s(ȳ) − s(yᵢ)]₊ over the `positives` yᵢ of a
 /// row, which rise; ȳ is the best of all other labels, of equal ones the first.
@@ -188,17 +130,6 @@ fn harmonic(n: usize) -> f64 {
     const GAMMA: f64 = 0.577_215_664_901_532_9;
     let n = n as f64;
     n.ln() + GAMMA + 0.5 / n - 1.0 / (12.0 * n * n) + 1.0 / (120.0 * n.powi(4))
-}
-
-/// What is learned from a row, beside the step.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct RankingRule {
-    /// Which wrong label.
-    pub sampler: Sampler,
-    /// How it weighs.
-    pub gradient: Subgradient,
-    /// Length of the steps of biases, as a share of those of W; 0 for no biases.
-    pub bias: f64,
 }
 
 /// Learns from rows and their labels; holds room for their scores.

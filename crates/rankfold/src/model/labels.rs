@@ -1,13 +1,65 @@
-//! What a model that ranks labels knows of them before it sees a row.
+//! What a model that ranks labels knows beside W: what is learned from a row, and what
+//! is known of labels before a row comes.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use crate::{Error, Result, memory};
+use crate::{Error, Result, choices, memory};
+use serde::{Deserialize, Serialize};
 
 /// The tensors of a prior.
 const BIAS: &str = "labels.bias";
 const COUNT: &str = "labels.count";
 const UNSEEN: &str = "labels.unseen";
 const NUMBERED: &str = "labels.numbered";
+
+choices! {
+    /// Which wrong label is learned from.
+    pub enum Sampler {
+        /// The wrong label with the best score; of equal ones the first
+        Top = "top",
+        /// The first of some random labels that violates the margin
+        Warp = "warp",
+    }
+}
+
+impl Sampler {
+    /// Steps of biases as a share of those of W that go well with it. The best wrong
+    /// label is a popular one often enough, so that biases need little help.
+    pub fn bias(self) -> f64 {
+        match self {
+            Sampler::Top => 0.001,
+            Sampler::Warp => 0.01,
+        }
+    }
+
+    /// The weight of the popularity of labels at the start that goes well with it.
+    pub fn popularity(self) -> f64 {
+        match self {
+            Sampler::Top => 0.05,
+            Sampler::Warp => 0.2,
+        }
+    }
+}
+
+choices! {
+    /// How the wrong label weighs beside several right ones.
+    pub enum Subgradient {
+        /// Once, as the paper prints it
+        Single = "single",
+        /// Once for each violated right label: the subgradient of the loss
+        Summed = "summed",
+    }
+}
+
+/// What is learned from a row, beside the step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RankingRule {
+    /// Which wrong label.
+    pub sampler: Sampler,
+    /// How it weighs.
+    pub gradient: Subgradient,
+    /// Length of the steps of biases, as a share of those of W; 0 for no biases.
+    pub bias: f64,
+}
 
 /// A bias for each label, which scores of all rows have, and how often it was
 /// seen.

@@ -1,8 +1,7 @@
-//! What a model of ratings knows beside W: where users and items stand on the
-//! whole.
+//! What a model of ratings knows beside W: biases and counts of users and items.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use super::{Model, Objects, Precise, Preprocess};
+use super::{Knowledge, Model, Objects, Precise, Preprocess, Rated};
 use crate::data::Features;
 use crate::form::Form;
 use crate::kernel::dot;
@@ -37,9 +36,9 @@ pub struct CompletionCard {
     pub noise: Option<f64>,
 }
 
-/// Levels of users and of items.
+/// Biases and counts of users and of items.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Levels {
+pub struct RatingBiases {
     /// Biases beside W, where the model has some.
     pub bias: Option<[Vec<f64>; 2]>,
     /// Biases that would be used without W: what the model is compared with.
@@ -60,7 +59,7 @@ pub struct Fold {
     pub ridge: f64,
 }
 
-impl Levels {
+impl RatingBiases {
     pub(crate) fn tensors(&self) -> Tensors<'_> {
         let mut out = Tensors::new();
         for (side, name) in SIDES.iter().enumerate() {
@@ -79,7 +78,7 @@ impl Levels {
         out
     }
 
-    /// Reads what [`Levels::tensors`] gave, for so many users and items.
+    /// Reads what [`RatingBiases::tensors`] gave, for so many users and items.
     pub(crate) fn read(file: &TensorFile<'_>, shape: (usize, usize), rank: usize) -> Result<Self> {
         let sizes = [shape.0, shape.1];
         let both = |name: &str| -> Result<[Vec<f64>; 2]> {
@@ -105,7 +104,7 @@ impl Levels {
                 ridge,
             })
         };
-        Ok(Levels {
+        Ok(RatingBiases {
             bias: match biased {
                 true => Some(both("bias")?),
                 false => None,
@@ -131,7 +130,7 @@ impl Levels {
 
 /// Predicts ratings by number.
 pub struct RatingPredictor<'a> {
-    levels: &'a Levels,
+    biases: &'a RatingBiases,
     card: &'a CompletionCard,
     /// Coordinates of users and items whose products are the entries of W.
     left: Vec<f64>,
@@ -155,7 +154,7 @@ impl RatingPredictor<'_> {
     /// known of the other.
     pub fn raw(&self, user: Option<u32>, item: Option<u32>) -> f64 {
         let mut rating = self.card.mean;
-        if let Some(bias) = &self.levels.bias {
+        if let Some(bias) = &self.biases.bias {
             rating += user.map_or(0.0, |u| bias[0][u as usize]);
             rating += item.map_or(0.0, |i| bias[1][i as usize]);
         }
@@ -167,7 +166,7 @@ impl RatingPredictor<'_> {
                 );
                 rating + dot(left, right)
             }
-            _ if self.levels.bias.is_none() => self.raw_control(user, item),
+            _ if self.biases.bias.is_none() => self.raw_control(user, item),
             _ => rating,
         }
     }
@@ -178,7 +177,7 @@ impl RatingPredictor<'_> {
     }
 
     fn raw_control(&self, user: Option<u32>, item: Option<u32>) -> f64 {
-        let [users, items] = &self.levels.control;
+        let [users, items] = &self.biases.control;
         self.card.control_mean
             + user.map_or(0.0, |u| users[u as usize])
             + item.map_or(0.0, |i| items[i as usize])
@@ -201,12 +200,12 @@ impl Model {
         learner: &str,
         form: Form<R>,
         (users, items): (Ids, Ids),
-        levels: Levels,
-        card: CompletionCard,
+        known: Rated,
     ) -> Result<Self> {
         let shape = form.view().shape();
         let sizes = [users.len(), items.len()];
-        let counted = [levels.count[0].len(), levels.count[1].len()];
+        let count = &known.biases.count;
+        let counted = [count[0].len(), count[1].len()];
         if [shape.0, shape.1] != sizes || counted != sizes {
             return Err(Error::input(format!(
                 "{} users and {} items for a matrix of {} by {}",
@@ -214,30 +213,24 @@ impl Model {
             )));
         }
         let mut model = Model::new(learner, form, Features::Named(users));
-        model.card.task = "completion".into();
-        model.card.completion = Some(card);
         model.objects = Some(Objects {
             features: Features::Named(items),
             preprocess: Preprocess::default(),
         });
-        model.levels = Some(levels);
+        model.knowledge = Knowledge::Completion(known);
         Ok(model)
     }
 
-    fn rating_parts(&self) -> Result<(&Levels, &CompletionCard)> {
-        let parts = self.levels.as_ref().zip(self.card.completion.as_ref());
-        parts.ok_or_else(|| {
-            let message = format!(
-                "expected a model of `train completion`, found one of `train {}`",
-                self.card.task
-            );
-            Error::input(message)
-        })
+    fn rated(&self) -> Result<&Rated> {
+        match &self.knowledge {
+            Knowledge::Completion(known) => Ok(known),
+            other => Err(other.expected("completion")),
+        }
     }
 
     /// The ids of users and of items.
     pub fn rating_ids(&self) -> Result<(&Ids, &Ids)> {
-        self.rating_parts()?;
+        self.rated()?;
         match (&self.features, self.objects.as_ref().map(|o| &o.features)) {
             (Features::Named(users), Some(Features::Named(items))) => Ok((users, items)),
             _ => Err(Error::input("users and items have no names")),
@@ -246,7 +239,7 @@ impl Model {
 
     /// Makes a predictor of ratings.
     pub fn rating_predictor(&self) -> Result<RatingPredictor<'_>> {
-        let (levels, card) = self.rating_parts()?;
+        let Rated { biases, card } = self.rated()?;
         let (left, right, k) = match &self.form {
             Precise::F32(_) | Precise::F64(_) => with_form!(&self.form, form => {
                 let gauge = form.view().gauge().ok_or_else(super::rank_lost)?;
@@ -260,7 +253,7 @@ impl Model {
             }),
         };
         Ok(RatingPredictor {
-            levels,
+            biases,
             card,
             left,
             right,
