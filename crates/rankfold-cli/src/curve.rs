@@ -1,37 +1,29 @@
 //! The learning curve as JSON lines.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rankfold::task::CurvePoint;
-use rankfold::{Error, Result};
+use rankfold::{Error, Result, data};
 use serde_json::{Value, json};
 
-/// A curve that is written point by point, so that a killed run leaves what it
-/// had measured.
+/// A curve that is written point by point, so that a killed run leaves what it had
+/// measured.
 pub struct Curve {
     path: PathBuf,
-    file: File,
+    /// Of a resumed run, the file is left alone until the first point comes.
+    file: Option<File>,
 }
 
 impl Curve {
-    /// Starts a curve; of a curve that is there already, the points up to
-    /// `steps` are kept, because a resumed run measures the later ones again.
-    pub fn open(path: &Path, steps: u64) -> Result<Self> {
-        let old = if steps > 0 {
-            std::fs::read_to_string(path).unwrap_or_default()
-        } else {
-            String::new()
+    /// Starts a curve. A resumed run keeps the points up to its first new one, because
+    /// it measures the later ones again.
+    pub fn open(path: &Path, resumed: bool) -> Result<Self> {
+        let file = match resumed {
+            true => None,
+            false => Some(File::create(path).map_err(|e| Error::writing(path, &e))?),
         };
-        let kept = old.lines().filter(|line| {
-            let point: Option<Value> = serde_json::from_str(line).ok();
-            point.is_some_and(|p| p["steps"].as_u64().is_some_and(|at| at <= steps))
-        });
-        let text: String = kept.map(|line| format!("{line}\n")).collect();
-        let file = File::create(path)
-            .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
-            .map_err(|e| Error::writing(path, &e))?;
         Ok(Curve {
             path: path.to_owned(),
             file,
@@ -40,6 +32,9 @@ impl Curve {
 
     /// Adds a point.
     pub fn push(&mut self, point: &CurvePoint, seconds: f64) -> Result<()> {
+        if self.file.is_none() {
+            self.file = Some(self.continued(point.counters.steps)?);
+        }
         let mut line = json!({
             "steps": point.counters.steps,
             "updates": point.counters.updates,
@@ -50,6 +45,20 @@ impl Curve {
         for (name, value) in &point.metrics {
             line[name] = json!(value);
         }
-        writeln!(self.file, "{line}").map_err(|e| Error::writing(&self.path, &e))
+        let file = self.file.as_mut().expect("opened above");
+        writeln!(file, "{line}").map_err(|e| Error::writing(&self.path, &e))
+    }
+
+    /// The file with the points before this step, written beside and renamed.
+    fn continued(&self, steps: u64) -> Result<File> {
+        let old = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let kept = old.lines().filter(|line| {
+            let point: Option<Value> = serde_json::from_str(line).ok();
+            point.is_some_and(|p| p["steps"].as_u64().is_some_and(|at| at < steps))
+        });
+        let text: String = kept.map(|line| format!("{line}\n")).collect();
+        data::write_atomically(&self.path, |out| out.write_all(text.as_bytes()))?;
+        let file = OpenOptions::new().append(true).open(&self.path);
+        file.map_err(|e| Error::writing(&self.path, &e))
     }
 }

@@ -1,235 +1,223 @@
-//! Drives a training run of any task: progress, the curve, checkpoints, Ctrl-C,
-//! and the report at the end.
+//! Drives a training run of any task: progress, the curve, checkpoints, Ctrl-C, and the
+//! report at the end.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rankfold::model::{Counters, Metrics};
 use rankfold::online::Rule;
-use rankfold::task::{Event, MetricSession, PairsSession, RankingSession, Session, Stopped};
-use rankfold::{Model, Real, Result};
-use serde_json::json;
+use rankfold::task::{Event, Fit, Run, Stop, Unit};
+use rankfold::{Error, ErrorKind, Model, Result};
+use serde_json::{Value, json};
 
 use crate::curve::Curve;
 use crate::interrupt::Interrupt;
-use crate::output::Output;
-
-/// Steps between two looks at the keyboard.
-const STRIDE: u64 = 1_000;
-
-/// A training run that can be driven.
-pub trait Run {
-    const TASK: &'static str;
-    fn advance(&mut self, at_most: u64, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Event>;
-    fn counters(&self) -> Counters;
-    fn metrics(&self) -> Metrics;
-    fn total_steps(&self) -> u64;
-    fn step_size(&self) -> f64;
-    fn rank(&self) -> usize;
-    fn storage(&self) -> &'static str;
-    fn save_checkpoint(&self, path: &Path, seconds: f64) -> Result<()>;
-    fn into_model(self) -> Result<Model>;
-}
-
-/// Passes the calls on.
-macro_rules! run {
-    ($session:ident, $task:literal) => {
-        impl<R: Real> Run for $session<'_, R> {
-            const TASK: &'static str = $task;
-            fn advance(
-                &mut self,
-                at_most: u64,
-                go_on: &(dyn Fn() -> bool + Sync),
-            ) -> Result<Event> {
-                self.advance_while(at_most, go_on)
-            }
-            fn counters(&self) -> Counters {
-                $session::counters(self)
-            }
-            fn metrics(&self) -> Metrics {
-                $session::metrics(self)
-            }
-            fn total_steps(&self) -> u64 {
-                $session::total_steps(self)
-            }
-            fn step_size(&self) -> f64 {
-                $session::step_size(self)
-            }
-            fn rank(&self) -> usize {
-                $session::rank(self)
-            }
-            fn storage(&self) -> &'static str {
-                $session::storage(self)
-            }
-            fn save_checkpoint(&self, path: &Path, seconds: f64) -> Result<()> {
-                $session::save_checkpoint(self, path, seconds)
-            }
-            fn into_model(self) -> Result<Model> {
-                $session::into_model(self)
-            }
-        }
-    };
-}
-
-run!(Session, "similarity");
-run!(RankingSession, "ranking");
-run!(PairsSession, "pairs");
-run!(MetricSession, "metric");
+use crate::output::{Output, shown};
+use crate::shared_options::RunFiles;
 
 /// What a run is driven with.
 pub struct Drive<'a> {
     pub output: &'a Output,
     /// The model file to write.
     pub model: &'a Path,
-    pub curve: Option<&'a PathBuf>,
-    pub checkpoint: Option<&'a PathBuf>,
-    pub checkpoint_every: Option<u64>,
-    pub rule: Rule,
-    /// What the command line calls the learner.
-    pub learner: &'static str,
-    pub seed: u64,
-    /// Rows that nothing is learned from, where the task may have some.
-    pub skipped: Option<usize>,
+    pub files: &'a RunFiles,
+    pub task: &'static str,
     pub start: Instant,
-    /// Seconds before the checkpoint that the run goes on from.
-    pub earlier: f64,
 }
 
 impl Drive<'_> {
-    /// Runs to the end, writes the model and reports.
-    pub fn run<T: Run>(&self, mut session: T) -> Result<()> {
-        let output = self.output;
-        let mut curve = match self.curve {
-            Some(path) => Some(Curve::open(path, session.counters().steps)?),
-            None => None,
-        };
-        let seconds = || self.earlier + self.start.elapsed().as_secs_f64();
-        let every = self
-            .checkpoint_every
-            .unwrap_or(session.total_steps().div_ceil(20).max(1));
+    /// Runs to the end, writes the model and reports. Errors of the library are placed
+    /// in the file that they are about.
+    pub fn run(
+        &self,
+        fit: impl FnOnce(Run<'_>) -> Result<Fit>,
+        placed: impl Fn(Error) -> Error,
+    ) -> Result<()> {
+        let (output, files) = (self.output, self.files);
+        let resumed = files.resumed(output)?;
+        let earlier = resumed
+            .as_ref()
+            .map_or(0.0, |checkpoint| checkpoint.seconds());
+        let seconds = || self.start.elapsed().as_secs_f64();
+        let curve = files.curve.as_ref();
+        let mut curve = curve
+            .map(|path| Curve::open(path, resumed.is_some()))
+            .transpose()?;
         let interrupt = Interrupt::watch();
-        let bar = output.bar(session.total_steps());
-        let stopped = loop {
-            let done = session.counters().steps;
-            bar.set_position(done);
-            if interrupt.requested() {
-                break None;
-            }
-            let to_checkpoint = every - done % every;
-            match session.advance(STRIDE.min(to_checkpoint), &|| !interrupt.requested())? {
-                Event::Progress => {}
+        let bar = output.bar(0);
+        let saved = RefCell::new(None);
+        let observer = |event: &Event| {
+            match event {
+                Event::Progress { done, total } => {
+                    bar.set_length(*total);
+                    bar.set_position(*done);
+                }
                 Event::Measured(point) => {
-                    let mut line = format!(
-                        "step {} of {}: loss {:.4}",
-                        point.counters.steps,
-                        session.total_steps(),
-                        point.loss
-                    );
+                    let mut line =
+                        format!("step {}: loss {}", point.counters.steps, shown(point.loss));
                     for (name, value) in &point.metrics {
                         line += &format!(", {name} {value:.4}");
                     }
                     output.milestone(&bar, &line);
-                    if let Some(curve) = &mut curve {
-                        curve.push(&point, seconds())?;
+                    if let Some(curve) = &mut curve
+                        && let Err(error) = curve.push(point, earlier + seconds())
+                    {
+                        output.note(&format!("a point of the curve was lost: {error}"));
                     }
                 }
-                Event::Finished(stopped) => break Some(stopped),
+                Event::Tried(trial) => output.milestone(&bar, &format!("tried {trial}")),
+                Event::Note(text) => output.note(text),
+                Event::Saved(path) => *saved.borrow_mut() = Some(path.clone()),
+                _ => {}
             }
-            if let Some(path) = self.checkpoint
-                && session.counters().steps / every > done / every
-            {
-                session.save_checkpoint(path, seconds())?;
-            }
+            !interrupt.requested()
         };
+        let stop = || interrupt.requested();
+        let mut run = Run::default()
+            .observed(observer)
+            .stopped_by(&stop)
+            .timed_by(seconds)
+            .rescue(beside(self.model));
+        if let Some(path) = &files.checkpoint {
+            run = run.checkpoint(path, files.checkpoint_every);
+        }
+        if let Some(checkpoint) = resumed {
+            run = run.resume(checkpoint);
+        }
+        let fitted = fit(run);
         bar.finish_and_clear();
+        let saved = saved.into_inner();
+        match fitted {
+            Ok(fit) if fit.report.stopped == Stop::Interrupted => {
+                let written = self.interrupted(saved);
+                self.report(&fit, written.as_deref(), earlier + seconds())?;
+                Err(Error::interrupted(""))
+            }
+            Ok(fit) => {
+                self.save(&fit.model)?;
+                self.report(&fit, Some(self.model), earlier + seconds())
+            }
+            Err(error) if error.kind == ErrorKind::Interrupted => {
+                self.interrupted(saved);
+                Err(Error::interrupted(""))
+            }
+            Err(error) => Err(placed(error)),
+        }
+    }
 
-        let (counters, metrics) = (session.counters(), session.metrics());
-        let (step_size, rank) = (session.step_size(), session.rank());
-        let (aroma, storage) = (self.rule.is_aroma(), session.storage());
-        let mut variance_scale = None;
+    fn interrupted(&self, saved: Option<PathBuf>) -> Option<PathBuf> {
+        match &saved {
+            Some(path) => self.output.note(&format!(
+                "interrupted: `{}` holds all that was learned; go on with --resume {0}",
+                path.display()
+            )),
+            None => self.output.note("interrupted: nothing was written"),
+        }
+        saved
+    }
+
+    /// Writes the model. Where that fails, what was learned is kept elsewhere.
+    fn save(&self, model: &Model) -> Result<()> {
+        let Err(error) = model.save(self.model) else {
+            return Ok(());
+        };
+        if self.model == Path::new("-") {
+            return Err(error);
+        }
+        let name = self.model.file_name().unwrap_or_default().to_owned();
+        let rescue = std::env::temp_dir().join(name);
+        if rescue.exists() || model.save(&rescue).is_err() {
+            return Err(error);
+        }
+        let message = format!(
+            "{}; the model is in `{}` instead",
+            error.message,
+            rescue.display()
+        );
+        Err(Error { message, ..error })
+    }
+
+    fn report(&self, fit: &Fit, written: Option<&Path>, seconds: f64) -> Result<()> {
+        let (model, report) = (&fit.model, &fit.report);
+        let (card, counters) = (&model.card, &report.counters);
+        let (learner, rank) = (&card.learner, model.rank());
+        let aroma = learner.parse().is_ok_and(Rule::is_aroma);
         if counters.refused > counters.steps / 10 {
-            let advice = match storage {
-                "sparse" => "there is no memory for more entries of W, use fewer features",
+            let advice = match report.more.get("storage").and_then(Value::as_str) {
+                Some("sparse") => "there is no memory for more entries of W, use fewer features",
                 _ if aroma => "a larger --confidence-r or --precision f64 may help",
                 _ => "a smaller --step-size or --rank may be enough",
             };
-            output.note(&format!(
+            self.output.note(&format!(
                 "{} of {} steps were refused: {advice}",
                 counters.refused, counters.steps
             ));
         }
-        let (stopped, written) = match stopped {
-            Some(stopped) => {
-                let model = session.into_model()?;
-                variance_scale = model.card.variance_scale;
-                model.save(self.model)?;
-                let stopped = match stopped {
-                    Stopped::Steps => "steps",
-                    Stopped::Patience => "patience",
-                };
-                (stopped, self.model.to_owned())
-            }
-            None => {
-                let path = self.checkpoint.cloned();
-                let path = path.unwrap_or_else(|| beside(self.model));
-                session.save_checkpoint(&path, seconds())?;
-                output.note(&format!(
-                    "interrupted: `{}` holds all that was learned; go on with --resume {0}",
-                    path.display()
-                ));
-                ("interrupted", path)
-            }
-        };
-        let (learner, seconds) = (self.learner, seconds());
-        let mut report = json!({
+        let path = written.map(|path| path.display().to_string());
+        let mut json = json!({
             "format": 1,
-            "task": T::TASK,
+            "task": self.task,
             "learner": learner,
             "rank": rank,
             "steps": counters.steps,
             "updates": counters.updates,
             "refused": counters.refused,
-            "step_size": step_size,
-            "seed": self.seed,
-            "stopped": stopped,
+            "step_size": card.step_size,
+            "seed": card.seed,
+            "stopped": report.stopped.name(),
             "seconds": seconds,
-            "model": written.display().to_string(),
-            "metrics": metrics,
+            "model": path,
+            "metrics": report.metrics,
+            "trials": report.trials,
         });
+        for (name, value) in &report.more {
+            json[name] = value.clone();
+        }
         if aroma {
-            report["confidence_r"] = json!(step_size);
-            report["storage"] = json!(storage);
-            report["variance_scale"] = json!(variance_scale);
+            json["variance_scale"] = json!(card.variance_scale);
         }
-        if let Some(skipped) = self.skipped {
-            report["skipped"] = json!(skipped);
-        }
-        let mut text = format!(
-            "{}{learner} of rank {}: {} steps, {} updates, {} refused, {} {step_size}, {seconds:.1} s",
-            if stopped == "interrupted" {
-                "interrupted: "
-            } else {
-                ""
-            },
-            rank,
-            counters.steps,
-            counters.updates,
-            counters.refused,
-            if aroma { "r" } else { "step size" },
+        let mut text = match report.stopped == Stop::Interrupted {
+            true => "interrupted: ".to_owned(),
+            false => String::new(),
+        };
+        text += &format!(
+            "{learner} of rank {rank}: {} {}",
+            counters.steps, report.unit
         );
-        for (name, value) in &metrics {
+        text += &match report.unit {
+            Unit::Steps => format!(
+                ", {} updates, {} refused, {} {}",
+                counters.updates,
+                counters.refused,
+                if aroma { "r" } else { "step size" },
+                card.step_size
+            ),
+            _ => format!(", {}", report.stopped),
+        };
+        text += &format!(", {seconds:.1} s");
+        for (name, value) in &report.more {
+            if !value.is_object() && !value.is_array() {
+                text += &format!("\n{}: {}", name.replace('_', " "), plain(value));
+            }
+        }
+        for (name, value) in &report.metrics {
             text += &format!("\nvalidation {name}: {value:.4}");
         }
-        text += &format!("\n{}", written.display());
-        if written == Path::new("-") {
-            output.result_beside_data(&report, &text);
-        } else {
-            output.result(&report, &text)?;
+        text += &format!("\n{}", path.as_deref().unwrap_or("nothing was written"));
+        if self.model == Path::new("-") && report.stopped != Stop::Interrupted {
+            self.output.result_beside_data(&json, &text);
+            return Ok(());
         }
-        match stopped {
-            "interrupted" => std::process::exit(130),
-            _ => Ok(()),
-        }
+        self.output.result(&json, &text)
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => shown(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Null => "none".into(),
+        other => other.to_string(),
     }
 }
 

@@ -4,61 +4,57 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{Labelled, RatingColumns, Ratings};
-use rankfold::form::Side;
-use rankfold::model::Knowledge;
-use rankfold::model::Precise;
-use rankfold::task::{
-    Control, Evaluate, Evaluation, LabelEvaluation, MetricEvaluation, PairsEvaluation,
+use rankfold::data::{
+    Labelled, Labels, RatingColumns, Ratings, RowIds, TaskRows, read_constraints, read_labels,
 };
-use rankfold::{Error, Model, Real, Result};
+use rankfold::form::Side;
+use rankfold::model::{Knowledge, Metrics, Precise};
+use rankfold::task::{Baseline, Evaluate, Evaluation, KernelTruth};
+use rankfold::{Error, Ids, Model, Real, Result, Score};
 use serde_json::{Value, json};
 
-use crate::eval_kernel::EvalKernel;
-use crate::eval_tasks::EvalTasks;
+use crate::given::FIELDS;
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Output, shown};
 use crate::paths;
-use crate::rows::{Fields, check_objects, not_for_ranking, note_unknown, placed, read_rows};
-use crate::task_columns::{ColumnsOfTasks, not_for_tasks, only_for_tasks};
-use crate::train::ScoreName;
-use crate::train_completion::not_for_ratings;
+use crate::rows::{Fields, ScoreName, needs_objects, placed, read_rows};
+use crate::task_columns::ColumnsOfTasks;
 use crate::train_pairs::read_pairs;
 
-/// Measure a model on held-out data, with a simple control beside it
+/// Measure a model on held-out data, with a simple baseline beside it
 ///
 /// Every row is a query against all other rows; rows with its label should
-/// come first. Ties count against the model. The control is the cosine between
+/// come first. Ties count against the model. The baseline is the cosine between
 /// the rows themselves, after the preprocessing that the model keeps.
 ///
 /// A ranking of labels is measured by where the labels of each row stand among
-/// all; rows without labels are skipped and counted. The control is how often
+/// all; rows without labels are skipped and counted. The baseline is how often
 /// labels occurred in training.
 ///
 /// A model of ratings is measured by the root mean squared and the mean absolute
-/// error of its predictions. The control is a mean and biases alone.
+/// error of its predictions. The baseline is a mean and biases alone.
 ///
 /// A model of pairs is measured by how far its values are from those of --pairs: the
-/// root of the mean squared error, and the mean absolute one. The control is the mean
+/// root of the mean squared error, and the mean absolute one. The baseline is the mean
 /// of the values in training.
 ///
 /// A metric is measured by its k-NN error: how often the class of a row is not that of
-/// most of its nearest rows of --train, or of DATA itself without --train. The controls
+/// most of its nearest rows of --train, or of DATA itself without --train. The baselines
 /// are Euclidean distances, and principal (PCA) and discriminant (LDA) directions, as
 /// many as the rank.
 ///
-/// A kernel is measured by the normalised mutual information (nmi) of the labels of its items
-/// and the clusters that k-means finds. The controls are the kernel of the rows of DATA before
+/// A kernel is measured by the normalized mutual information (nmi) of the labels of its items
+/// and the clusters that k-means finds. The baselines are the kernel of the rows of DATA before
 /// learning, and the same with items that training knew to be alike taken for one.
 ///
 /// A model of tasks is measured by its nmse: the mean squared error of a task as a share of the
-/// variance of all its targets, averaged over tasks. The control is the mean target of each task;
+/// variance of all its targets, averaged over tasks. The baseline is the mean target of each task;
 /// with --train also a ridge regression for all tasks (pooled), one for each task (ridge), and the
-/// alternating minimisation of Argyriou, Evgeniou and Pontil, all fitted to those rows.
+/// alternating minimization of Argyriou, Evgeniou and Pontil, all fitted to those rows.
 ///
 /// With --objects every row is a query against all objects, and objects with its
 /// label should come first. Where rows and objects have features of their own,
-/// there is no control.
+/// there is no baseline.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold eval model.safetensors test.svm
@@ -82,7 +78,7 @@ pub struct Eval {
     /// The model
     model: PathBuf,
 
-    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin;
+    /// Labeled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin;
     /// for a kernel its items, or --labels instead
     data: Option<PathBuf>,
 
@@ -99,12 +95,12 @@ pub struct Eval {
     object_labels: Option<PathBuf>,
 
     /// Pairs and their values, lines `left right value`, for a model of `train pairs`; for a kernel
-    /// what it was trained on, of which the control is made
+    /// what it was trained on, of which the baseline is made
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
 
     /// The rows whose nearest vote for a class, for a metric [default: the other rows of DATA]; those
-    /// that controls learn from, for a model of tasks
+    /// that baselines learn from, for a model of tasks
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
 
@@ -144,6 +140,9 @@ pub struct Eval {
     threads: Option<usize>,
 }
 
+/// Options that apply to any model.
+const ALWAYS: [&str; 3] = ["model", "data", "threads"];
+
 impl Eval {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
@@ -156,150 +155,40 @@ impl Eval {
             self.train.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
-        if model.items().is_ok() {
-            return self.kernel(&model, start, output);
-        }
-        if self.clusters.is_some() {
-            let message = "--clusters is for models of `train kernel`";
-            return Err(Error::input(message).in_file(&self.model));
-        }
-        if self.data.is_none() {
+        let own: &[&str] = match &model.knowledge {
+            Knowledge::Similarity => &["labels", "objects", "object_labels", "score"],
+            Knowledge::Metric => &["labels", "train", "k"],
+            Knowledge::Ranking(_) => &["labels"],
+            Knowledge::Pairs { .. } => &["objects", "pairs"],
+            Knowledge::Kernel(_) | Knowledge::Map(_) => &["labels", "pairs", "clusters"],
+            Knowledge::Completion(_) => &["columns"],
+            Knowledge::Multitask(_) => &[
+                "train",
+                "per_task",
+                "task_column",
+                "target_column",
+                "ignore_column",
+            ],
+        };
+        let rows: &[&str] = match &model.knowledge {
+            Knowledge::Completion(_) | Knowledge::Multitask(_) => &[],
+            _ => &FIELDS,
+        };
+        output.given.only(&model, &ALWAYS, &[own, rows].concat())?;
+        let items = matches!(model.knowledge, Knowledge::Kernel(_) | Knowledge::Map(_));
+        if self.data.is_none() && !items {
             return Err(Error::input(
                 "DATA is needed: what the model is measured on",
             ));
         }
-        if let Ok((_, card)) = model.task_parts() {
-            self.only_for_pairs()?;
-            not_for_tasks(&[
-                ("--labels", self.labels.is_some()),
-                ("--objects", self.objects.is_some()),
-                ("--score", self.score.is_some()),
-            ])?;
-            let eval = EvalTasks {
-                model: &model,
-                data: self.data(),
-                train: self.train.as_deref(),
-                columns: self.tasks.or(Some(card)),
-                per_task: self.per_task,
-                threads: crate::threads(self.threads),
-                start,
-            };
-            return eval.run(output);
-        }
-        only_for_tasks(&self.tasks)?;
-        if self.per_task {
-            return Err(Error::input(
-                "--per-task is for models of `train multitask`",
-            ));
-        }
-        if model.knowledge == Knowledge::Metric {
-            self.only_for_pairs()?;
-            return self.metric(&model, start, output);
-        }
-        if self.train.is_some() {
-            let message = "--train is for models of `train metric` and `train multitask`";
-            return Err(Error::input(message).in_file(&self.model));
-        }
-        if matches!(model.knowledge, Knowledge::Ranking(_)) {
-            self.only_for_pairs()?;
-            return self.ranking(&model, start, output);
-        }
-        if matches!(model.knowledge, Knowledge::Completion(_)) {
-            self.only_for_pairs()?;
-            return self.ratings(&model, start, output);
-        }
-        if model.target_mean().is_some() {
-            return self.values(&model, start, output);
-        }
-        self.only_for_pairs()?;
-        check_objects(&model, &self.model, self.objects.as_ref())?;
-        if matches!(self.score, Some(ScoreName::Cosine)) {
-            let space = model.check_space("the projected cosine");
-            space.map_err(|e| e.in_file(&self.model))?;
-        }
-        let interrupt = Interrupt::watch();
-        let bar = output.progress("queries");
-        let progress = |done: usize| {
-            bar.set_position(done as u64);
-            !interrupt.requested()
-        };
-        let evaluate = Evaluate {
-            score: self.score.map(Into::into),
-            threads: crate::threads(self.threads),
-            progress: &progress,
-        };
         let found = match &model.form {
-            Precise::F32(_) => self.evaluate::<f32>(&evaluate, &model),
-            Precise::F64(_) => self.evaluate::<f64>(&evaluate, &model),
+            Precise::F32(_) => self.measure::<f32>(&model, output),
+            Precise::F64(_) => self.measure::<f64>(&model, output),
         }?;
-        bar.finish_and_clear();
-        let Some(found) = found else {
-            std::process::exit(130);
-        };
-        note_unknown(output, found.unknown_entries);
-        let seconds = start.elapsed().as_secs_f64();
-        let score = evaluate.score.unwrap_or(model.card.score).name();
-        let mut report = json!({
-            "format": 1,
-            "task": model.task(),
-            "score": score,
-            "metrics": numbers(&found.model),
-            "control": found.control.as_ref().map(|metrics| {
-                json!({ "name": "cosine", "metrics": numbers(metrics) })
-            }),
-            "rows": found.rows,
-            "skipped": found.skipped,
-            "unknown_entries": found.unknown_entries,
-            "seconds": seconds,
-        });
-        if let Some(found) = &found.calibration {
-            report["calibration"] = json!({
-                "triplets": found.triplets,
-                "variance_scale": found.variance_scale,
-                "error": found.error,
-                "raw_error": found.raw_error,
-                "bins": found.bins,
-                "raw_bins": found.raw_bins,
-            });
+        for note in &found.notes {
+            output.note(note);
         }
-        let mut text = format!("{:<16} {:>9}", "", "model");
-        if found.control.is_some() {
-            text += &format!(" {:>9}", "cosine");
-        }
-        for (name, value) in &found.model {
-            text += &format!("\n{name:<16} {value:>9.4}");
-            if let Some(control) = &found.control {
-                text += &format!(" {:>9.4}", control[name]);
-            }
-        }
-        if let Some(found) = &found.calibration {
-            let name = "calibration_error";
-            text += &format!("\n{name:<17}{:>9.4}", found.error);
-            if found.variance_scale.is_some() {
-                text += &format!(", {:.4} before calibration", found.raw_error);
-            }
-        }
-        text += match found.control {
-            Some(_) => "\n",
-            None => "\nno control: rows and objects have features of their own\n",
-        };
-        text += &format!(
-            "{} queries, {} skipped, {score} scores, {seconds:.1} s",
-            found.rows, found.skipped
-        );
-        output.result(&report, &text)
-    }
-}
-
-impl Eval {
-    fn only_for_pairs(&self) -> Result<()> {
-        match &self.pairs {
-            None => Ok(()),
-            Some(_) => {
-                let message = "--pairs is for models of `train pairs`";
-                Err(Error::input(message).in_file(&self.model))
-            }
-        }
+        self.report(&model, &found, start, output)
     }
 
     /// What the model is measured on, where it must be there.
@@ -307,76 +196,87 @@ impl Eval {
         self.data.as_deref().unwrap_or(Path::new("-"))
     }
 
-    /// Clusters of items are compared with their labels.
-    fn kernel(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        for (option, given) in [
-            ("--objects", self.objects.is_some()),
-            ("--train", self.train.is_some()),
-            ("--score", self.score.is_some()),
-        ] {
-            if given {
-                return Err(Error::input(format!("{option} is not for kernels")));
-            }
-        }
-        let kernel = EvalKernel {
-            model,
-            data: self.data.as_deref(),
-            labels: self.labels.as_ref(),
-            pairs: self.pairs.as_deref(),
-            clusters: self.clusters,
-            fields: &self.fields,
-            threads: crate::threads(self.threads),
-            start,
+    fn measure<R: Real>(&self, model: &Model, output: &Output) -> Result<Evaluation> {
+        let interrupt = Interrupt::watch();
+        let bar = output.progress("measured");
+        let progress = |done: usize| {
+            bar.set_position(done as u64);
+            !interrupt.requested()
         };
-        kernel.run(output)
+        let threads = crate::threads(self.threads);
+        let rows = |labels: Option<&PathBuf>| {
+            read_rows::<R>(&self.fields.of(self.data()), model.vocabulary(), labels)
+        };
+        let in_data = |e: Error| e.in_file(self.data());
+        let found = match &model.knowledge {
+            Knowledge::Similarity => {
+                needs_objects(model, &self.model, self.objects.as_ref())?;
+                if self.score == Some(ScoreName::Cosine) {
+                    let space = model.check_space("the projected cosine");
+                    space.map_err(|e| e.in_file(&self.model))?;
+                }
+                let evaluate = Evaluate {
+                    score: self.score.map(Into::into),
+                    threads,
+                    progress: &progress,
+                };
+                let data = rows(self.labels.as_ref())?;
+                match &self.objects {
+                    None => evaluate.rows(model, data).map_err(in_data),
+                    Some(path) => {
+                        let vocabulary = model.side(Side::Right).0.vocabulary();
+                        let source = self.fields.of_all(path);
+                        let labels = self.object_labels.as_ref();
+                        let objects = read_rows(&source, vocabulary, labels)?;
+                        let found = evaluate.rows_among(model, data, objects);
+                        found.map_err(|e| placed(e, self.data(), self.objects.as_ref()))
+                    }
+                }
+            }
+            Knowledge::Metric => {
+                let train = self.train.as_ref();
+                let train = train.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
+                let (data, train) = (rows(self.labels.as_ref())?, train.transpose()?);
+                let found = model.evaluate_metric(data, train, self.k as usize, threads);
+                found.map_err(|e| match (e.about, &self.train) {
+                    (Some("training rows"), Some(path)) => Error { about: None, ..e }.in_file(path),
+                    _ => in_data(e),
+                })
+            }
+            Knowledge::Ranking(_) => {
+                let data = rows(self.labels.as_ref())?;
+                model
+                    .evaluate_labels(data, threads, &progress)
+                    .map_err(in_data)
+            }
+            Knowledge::Pairs { .. } => self.pairs::<R>(model),
+            Knowledge::Completion(_) => {
+                let ratings = Ratings::read(self.data(), &self.columns)?;
+                model.evaluate_ratings(&ratings).map_err(in_data)
+            }
+            Knowledge::Kernel(_) | Knowledge::Map(_) => self.items(model, threads),
+            Knowledge::Multitask(known) => {
+                let columns = self.tasks.or(Some(&known.card));
+                let data = TaskRows::read(self.data(), &columns)?;
+                let train = self.train.as_ref();
+                let train = train
+                    .map(|path| TaskRows::read(path, &columns))
+                    .transpose()?;
+                let found = model.evaluate_tasks(&data, train.as_ref(), threads);
+                found.map_err(in_data)
+            }
+        };
+        bar.finish_and_clear();
+        found
     }
 
     /// Values of pairs are compared with those given.
-    fn values(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        check_objects(model, &self.model, self.objects.as_ref())?;
-        for (option, given) in [
-            ("--labels", self.labels.is_some()),
-            ("--object-labels", self.object_labels.is_some()),
-            (
-                "--score cosine",
-                matches!(self.score, Some(ScoreName::Cosine)),
-            ),
-        ] {
-            if given {
-                let message = format!("{option} is not for models of pairs");
-                return Err(Error::input(message));
-            }
-        }
+    fn pairs<R: Real>(&self, model: &Model) -> Result<Evaluation> {
+        needs_objects(model, &self.model, self.objects.as_ref())?;
         let Some(pairs) = &self.pairs else {
             let message = "the model predicts values of pairs: give them with --pairs FILE";
             return Err(Error::input(message).in_file(&self.model));
         };
-        let found = match &model.form {
-            Precise::F32(_) => self.evaluate_values::<f32>(model, pairs),
-            Precise::F64(_) => self.evaluate_values::<f64>(model, pairs),
-        }?;
-        note_unknown(output, found.unknown_entries);
-        let seconds = start.elapsed().as_secs_f64();
-        let report = json!({
-            "format": 1,
-            "task": model.task(),
-            "score": model.card.score.name(),
-            "metrics": numbers(&found.model),
-            "control": { "name": "mean", "metrics": numbers(&found.control) },
-            "rows": found.pairs,
-            "skipped": 0,
-            "unknown_entries": found.unknown_entries,
-            "seconds": seconds,
-        });
-        let mut text = format!("{:<16} {:>10} {:>10}", "", "model", "mean");
-        for (name, value) in &found.model {
-            text += &format!("\n{name:<16} {value:>10.4} {:>10.4}", found.control[name]);
-        }
-        text += &format!("\n{} pairs, {seconds:.1} s", found.pairs);
-        output.result(&report, &text)
-    }
-
-    fn evaluate_values<R: Real>(&self, model: &Model, pairs: &Path) -> Result<PairsEvaluation> {
         let rows = model.read_side::<R>(&self.fields.of(self.data()), Side::Left)?;
         let objects = self.objects.as_ref();
         let objects =
@@ -387,199 +287,160 @@ impl Eval {
         found.map_err(|e| placed(e, self.data(), self.objects.as_ref()))
     }
 
-    /// Nearest rows vote for classes.
-    fn metric(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        for (option, given) in [
-            ("--objects", self.objects.is_some()),
-            ("--score", self.score.is_some()),
-        ] {
-            if given {
-                return Err(Error::input(format!("{option} is not for metrics")));
+    /// Clusters of items are compared with their labels.
+    fn items(&self, model: &Model, threads: usize) -> Result<Evaluation> {
+        let items = model.items()?;
+        let rows = match &self.data {
+            None => None,
+            Some(data) => {
+                let rows = read_rows::<f64>(&self.fields.of(data), None, self.labels.as_ref())?;
+                Some(ordered(items, rows).map_err(|e| e.in_file(data))?)
             }
-        }
-        let found = match &model.form {
-            Precise::F32(_) => self.evaluate_metric::<f32>(model),
-            Precise::F64(_) => self.evaluate_metric::<f64>(model),
-        }?;
-        note_unknown(output, found.unknown_entries);
-        let seconds = start.elapsed().as_secs_f64();
-        let control = |control: &Control| {
-            let metrics = numbers(&control.metrics);
-            json!({ "name": control.name, "metrics": metrics })
         };
-        let report = json!({
-            "format": 1,
-            "task": model.task(),
-            "score": model.card.score.name(),
-            "neighbors": self.k,
-            "metrics": numbers(&found.model),
-            "control": found.controls.first().map(control),
-            "controls": found.controls.iter().map(control).collect::<Vec<_>>(),
-            "rows": found.rows,
-            "skipped": 0,
-            "unknown_entries": found.unknown_entries,
-            "seconds": seconds,
-        });
-        let mut text = format!("{:<16} {:>9}", "", "model");
-        for control in &found.controls {
-            text += &format!(" {:>9}", control.name);
-        }
-        for (name, value) in &found.model {
-            text += &format!("\n{name:<16} {value:>9.4}");
-            for control in &found.controls {
-                text += &format!(" {:>9.4}", control.metrics[name]);
-            }
-        }
-        text += &format!(
-            "\n{} rows, {} nearest vote, {seconds:.1} s",
-            found.rows, self.k
-        );
-        output.result(&report, &text)
-    }
-
-    fn evaluate_metric<R: Real>(&self, model: &Model) -> Result<MetricEvaluation> {
-        let data = read_rows::<R>(&self.fields.of(self.data()), None, self.labels.as_ref())?;
-        let train = self.train.as_ref();
-        let train = train.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
-        let threads = crate::threads(self.threads);
-        let found = model.evaluate_metric(data, train.transpose()?, self.k as usize, threads);
-        found.map_err(
-            |e| match (e.message.strip_prefix("training rows: "), &self.train) {
-                (Some(message), Some(path)) => Error::input(message).in_file(path),
-                _ => e.in_file(self.data()),
-            },
-        )
-    }
-
-    /// All ratings are predicted.
-    fn ratings(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        not_for_ratings(&[
-            ("--labels", self.labels.is_some()),
-            ("--objects", self.objects.is_some()),
-            ("--score", self.score.is_some()),
-        ])?;
-        let ratings = Ratings::read(self.data(), &self.columns)?;
-        let found = model.evaluate_ratings(&ratings);
-        let found = found.map_err(|e| e.in_file(self.data()))?;
-        for (count, what) in [
-            (found.unknown_users, "users"),
-            (found.unknown_items, "items"),
-        ] {
-            if count > 0 {
-                output.note(&format!(
-                    "{count} ratings are of {what} that the model does not know"
+        let read = match (&rows, &self.labels) {
+            (Some(_), _) => None,
+            (None, Some(path)) => Some(read_labels(path)?),
+            (None, None) => {
+                return Err(Error::input(
+                    "labels are needed: give DATA, the items with their labels, or --labels FILE",
                 ));
             }
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        let report = json!({
-            "format": 1,
-            "task": model.task(),
-            "metrics": numbers(&found.model),
-            "control": { "name": "biases", "metrics": numbers(&found.control) },
-            "rows": found.rows,
-            "skipped": 0,
-            "repeated": ratings.repeated,
-            "unknown_users": found.unknown_users,
-            "unknown_items": found.unknown_items,
-            "seconds": seconds,
+        };
+        let labels: &Labels = match (&rows, &read) {
+            (Some(rows), _) => &rows.labels,
+            (None, Some(labels)) => labels,
+            (None, None) => unreachable!("labels were asked for"),
+        };
+        let known = self.pairs.as_ref().map(|path| {
+            read_constraints(path, &mut |name| {
+                let found = items.find(name);
+                found.ok_or_else(|| Error::input(format!("no item is called `{name}`")))
+            })
         });
-        let mut text = format!("{:<16} {:>9} {:>9}", "", "model", "biases");
-        for (name, value) in &found.model {
-            text += &format!("\n{name:<16} {value:>9.4} {:>9.4}", found.control[name]);
-        }
-        text += &format!("\n{} ratings, {seconds:.1} s", found.rows);
-        output.result(&report, &text)
+        let known = known.transpose()?;
+        let found = model.evaluate_kernel(KernelTruth {
+            labels,
+            rows: rows.as_ref(),
+            constraints: known.as_deref(),
+            clusters: self.clusters,
+            threads,
+        });
+        let place = self.data.as_ref().or(self.labels.as_ref());
+        found.map_err(|e| match place {
+            Some(path) => e.in_file(path),
+            None => e,
+        })
     }
 
-    /// Every row of a ranking is scored with all labels.
-    fn ranking(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        not_for_ranking(&[
-            ("--objects", self.objects.is_some()),
-            (
-                "--score cosine",
-                matches!(self.score, Some(ScoreName::Cosine)),
-            ),
-        ])?;
-        let interrupt = Interrupt::watch();
-        let bar = output.progress("rows");
-        let progress = |done: usize| {
-            bar.set_position(done as u64);
-            !interrupt.requested()
-        };
-        let found = match &model.form {
-            Precise::F32(_) => self.evaluate_labels::<f32>(model, &progress),
-            Precise::F64(_) => self.evaluate_labels::<f64>(model, &progress),
-        }?;
-        bar.finish_and_clear();
-        let Some(found) = found else {
-            std::process::exit(130);
-        };
-        note_unknown(output, found.unknown_entries);
-        if found.unknown_labels > 0 {
-            output.note(&format!(
-                "{} labels are not known to the model; they rank as labels never seen",
-                found.unknown_labels
-            ));
-        }
+    fn report(
+        &self,
+        model: &Model,
+        found: &Evaluation,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
         let seconds = start.elapsed().as_secs_f64();
-        let report = json!({
+        let score = self.score.map_or(model.card.score, Score::from).name();
+        let baseline = |one: &Baseline| {
+            let mut json = json!({ "name": one.name, "metrics": numbers(&one.metrics) });
+            if let Some(lambda) = one.regularization {
+                json["regularization"] = json!(lambda);
+            }
+            json
+        };
+        let mut report = json!({
             "format": 1,
             "task": model.task(),
-            "score": model.card.score.name(),
-            "metrics": numbers(&found.model),
-            "control": { "name": "popularity", "metrics": numbers(&found.control) },
+            "score": score,
+            "metrics": numbers(&found.metrics),
+            "baseline": found.baseline().map(baseline),
+            "baselines": found.baselines.iter().map(baseline).collect::<Vec<_>>(),
             "rows": found.rows,
             "skipped": found.skipped,
-            "unknown_entries": found.unknown_entries,
-            "unknown_labels": found.unknown_labels,
             "seconds": seconds,
         });
-        let mut text = format!("{:<16} {:>10} {:>10}", "", "model", "popularity");
-        for (name, value) in &found.model {
-            text += &format!("\n{name:<16} {value:>10.4} {:>10.4}", found.control[name]);
+        for (name, value) in &found.more {
+            report[name] = value.clone();
         }
-        text += &format!(
-            "\n{} rows, {} without labels skipped, {seconds:.1} s",
-            found.rows, found.skipped
-        );
+        let mut text = format!("{:<16} {:>10}", "", "model");
+        for one in &found.baselines {
+            text += &format!(" {:>11}", one.name);
+        }
+        for (name, value) in &found.metrics {
+            text += &format!("\n{name:<16} {value:>10.4}");
+            for one in &found.baselines {
+                let value = one.metrics.get(name).copied().unwrap_or(f64::NAN);
+                text += &format!(" {value:>11.4}");
+            }
+        }
+        if let Some(found) = &found.calibration {
+            report["calibration"] = json!({
+                "triplets": found.triplets,
+                "variance_scale": found.variance_scale,
+                "error": found.error,
+                "raw_error": found.raw_error,
+                "bins": found.bins,
+                "raw_bins": found.raw_bins,
+            });
+            text += &format!("\n{:<17}{:>10.4}", "calibration_error", found.error);
+            if found.variance_scale.is_some() {
+                text += &format!(", {:.4} before calibration", found.raw_error);
+            }
+        }
+        if found.baselines.is_empty() {
+            text += "\nno baseline: rows and objects have features of their own";
+        }
+        if self.per_task
+            && let Some(tasks) = found.more.get("tasks").and_then(Value::as_array)
+        {
+            text += "\n\ntask\trows\tnmse\trmse";
+            for task in tasks {
+                let number = |name: &str| task[name].as_f64().map_or("none".into(), shown);
+                let name = task["task"].as_str().unwrap_or_default();
+                let (rows, nmse, rmse) = (&task["rows"], number("nmse"), number("rmse"));
+                text += &format!("\n{name}\t{rows}\t{nmse}\t{rmse}");
+            }
+            text += "\n";
+        }
+        text += &format!("\n{} {}, {} skipped", found.rows, found.unit, found.skipped);
+        if model.knowledge == Knowledge::Similarity {
+            text += &format!(", {score} scores");
+        }
+        text += &format!(", {seconds:.1} s");
         output.result(&report, &text)
-    }
-
-    fn evaluate_labels<R: Real>(
-        &self,
-        model: &Model,
-        progress: &(dyn Fn(usize) -> bool + Sync),
-    ) -> Result<Option<LabelEvaluation>> {
-        let source = self.fields.of(self.data());
-        let data = read_rows::<R>(&source, model.vocabulary(), self.labels.as_ref())?;
-        let found = model.evaluate_labels(data, crate::threads(self.threads), progress);
-        found.map_err(|e| e.in_file(self.data()))
-    }
-
-    fn evaluate<R: Real>(
-        &self,
-        evaluate: &Evaluate<'_>,
-        model: &Model,
-    ) -> Result<Option<Evaluation>> {
-        let source = self.fields.of(self.data());
-        let data = read_rows::<R>(&source, model.vocabulary(), self.labels.as_ref())?;
-        let Some(objects) = &self.objects else {
-            let found = evaluate.rows(model, data);
-            return found.map_err(|e| e.in_file(self.data()));
-        };
-        let (vocabulary, labels) = (
-            model.side(Side::Right).0.vocabulary(),
-            self.object_labels.as_ref(),
-        );
-        let objects: Labelled<R> = read_rows(&self.fields.of_all(objects), vocabulary, labels)?;
-        let found = evaluate.rows_among(model, data, objects);
-        found.map_err(|e| placed(e, self.data(), self.objects.as_ref()))
     }
 }
 
+/// The rows of the items, in the order of the items.
+fn ordered(items: &Ids, rows: Labelled<f64>) -> Result<Labelled<f64>> {
+    let places: Result<Vec<usize>> = {
+        let lookup = rows.lookup();
+        items.iter().map(|name| lookup.find(name)).collect()
+    };
+    let places = places.map_err(|e| Error {
+        message: format!("{}, as an item of the kernel is", e.message),
+        ..e
+    })?;
+    if places.iter().enumerate().all(|(i, row)| i == *row) && rows.rows.len() == places.len() {
+        return Ok(rows);
+    }
+    let mut labels = Labels::default();
+    for &row in &places {
+        let of = rows.labels.of(row).iter();
+        labels.push(of.map(|&label| rows.labels.names.get(label)));
+    }
+    let mut chosen = rows.rows.select(places.iter().copied());
+    chosen.widen(rows.rows.columns());
+    Ok(Labelled {
+        rows: chosen,
+        labels,
+        ids: RowIds::Named(items.iter().map(str::to_owned).collect()),
+        features: rows.features.clone(),
+    })
+}
+
 /// Not-a-number, the mean over nothing, is `null`.
-pub fn numbers(metrics: &rankfold::model::Metrics) -> Value {
+fn numbers(metrics: &Metrics) -> Value {
     metrics
         .iter()
         .map(|(name, value)| (name.clone(), json!(value)))

@@ -6,11 +6,11 @@ mod curve;
 mod demo;
 mod drive;
 mod eval;
-mod eval_kernel;
-mod eval_tasks;
+mod given;
 mod gossip;
 mod info;
 mod interrupt;
+mod kernel_options;
 mod neighbors;
 mod output;
 mod paths;
@@ -25,6 +25,7 @@ mod rows;
 mod scores;
 mod shared_options;
 mod split;
+mod table;
 mod task_columns;
 mod task_options;
 mod train;
@@ -34,6 +35,7 @@ mod train_metric;
 mod train_multitask;
 mod train_pairs;
 mod train_ranking;
+mod train_similarity;
 mod transform;
 mod uncertainty;
 mod update;
@@ -44,14 +46,18 @@ mod vectorize;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = cli::Cli::command().try_get_matches().and_then(|matches| {
+        let cli = cli::Cli::from_arg_matches(&matches)?;
+        Ok((cli, given::Given::new(&matches)))
+    });
+    let (cli, given) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return output::usage(&error),
     };
-    let output = output::Output::new(cli.json, cli.quiet);
+    let output = output::Output::new(cli.json, cli.quiet, given);
     match cli::run(cli.command, &output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => output.fail(&error),

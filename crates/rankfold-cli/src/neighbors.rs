@@ -7,14 +7,14 @@ use clap::{Args, ValueEnum};
 use rankfold::data::RowIds;
 use rankfold::eval::{nearest, nearest_among};
 use rankfold::form::Side;
-use rankfold::model::{Estimate, Precise};
+use rankfold::model::{Estimate, Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
+use crate::given::FIELDS;
 use crate::output::Output;
 use crate::paths;
-use crate::rows::{Fields, NamedRows, check_objects};
-use crate::train::ScoreName;
+use crate::rows::{Fields, NamedRows, ScoreName, needs_objects, scores_rows};
 use crate::uncertainty::Uncertainty;
 
 /// List the rows most like a row
@@ -80,7 +80,7 @@ pub struct Neighbors {
     #[arg(long, value_enum, default_value_t = RankBy::Score)]
     rank_by: RankBy,
 
-    /// Standard deviations of the upper bound
+    /// Standard deviations of the upper bound, with --rank-by upper
     #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = deviations)]
     explore: f64,
 
@@ -104,9 +104,38 @@ fn deviations(text: &str) -> std::result::Result<f64, String> {
 impl Neighbors {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
+        if self.explore != 1.0 && self.rank_by != RankBy::Upper {
+            return Err(Error::option(
+                "explore",
+                "applies only to `--rank-by upper`",
+            ));
+        }
         paths::one_stdin(&[self.data.as_deref(), self.objects.as_deref()])?;
         let model = Model::load(&self.model)?;
-        check_objects(&model, &self.model, self.objects.as_ref())?;
+        scores_rows(&model, &self.model)?;
+        let rows = [
+            "objects",
+            "query_text",
+            "score",
+            "uncertainty",
+            "level",
+            "rank_by",
+            "explore",
+        ];
+        let own: &[&str] = match &model.knowledge {
+            Knowledge::Kernel(_) | Knowledge::Map(_) => &["data"],
+            Knowledge::Metric => &["data", "objects", "query_text"],
+            _ => &[&["data"][..], &rows].concat(),
+        };
+        let fields: &[&str] = match model.items() {
+            Ok(_) => &[],
+            Err(_) => &FIELDS,
+        };
+        let always = ["model", "query", "k", "threads"];
+        output
+            .given
+            .only(&model, &always, &[own, fields].concat())?;
+        needs_objects(&model, &self.model, self.objects.as_ref())?;
         match &model.form {
             Precise::F32(_) => self.list::<f32>(&model, start, output),
             Precise::F64(_) => self.list::<f64>(&model, start, output),
@@ -115,13 +144,7 @@ impl Neighbors {
 
     fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
         let rows = match (&self.data, model.items().is_ok()) {
-            (data, true) => {
-                if self.objects.is_some() || !self.query_text.is_empty() {
-                    let message = "--objects and --query-text are not for kernels";
-                    return Err(Error::input(message));
-                }
-                NamedRows::<R>::items(model, data.as_deref())?
-            }
+            (data, true) => NamedRows::<R>::items(model, data.as_deref())?,
             (Some(data), false) => {
                 let (source, texts) = (self.fields.of(data), self.query_text.clone());
                 NamedRows::<R>::read_with_texts(model, &source, texts, output)?

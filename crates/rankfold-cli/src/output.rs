@@ -10,15 +10,20 @@ use rankfold::data::{self, BROKEN_PIPE};
 use rankfold::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
+use crate::given::Given;
+use crate::table::flag;
+
 /// How the user wants to be told.
 pub struct Output {
     json: bool,
     quiet: bool,
+    /// The flags that were typed.
+    pub given: Given,
 }
 
 impl Output {
-    pub fn new(json: bool, quiet: bool) -> Self {
-        Output { json, quiet }
+    pub fn new(json: bool, quiet: bool, given: Given) -> Self {
+        Output { json, quiet, given }
     }
 
     /// The result of a command: one JSON object, or lines for people.
@@ -42,7 +47,7 @@ impl Output {
     }
 
     /// The result of learning, with the model in a file or on stdout; where that was
-    /// interrupted, the end of the process.
+    /// interrupted, an error without words.
     pub fn learned(&self, model: &Path, json: &Value, text: &str, interrupted: bool) -> Result<()> {
         if model == Path::new("-") {
             self.result_beside_data(json, text);
@@ -50,7 +55,7 @@ impl Output {
             self.result(json, text)?;
         }
         match interrupted {
-            true => std::process::exit(130),
+            true => Err(Error::interrupted("")),
             false => Ok(()),
         }
     }
@@ -133,13 +138,31 @@ impl Output {
         if error.message == BROKEN_PIPE {
             return ExitCode::SUCCESS;
         }
+        let code = match error.kind {
+            ErrorKind::Input => 2,
+            ErrorKind::Interrupted => 130,
+            _ => 1,
+        };
+        if error.kind == ErrorKind::Interrupted && error.message.is_empty() {
+            return ExitCode::from(code);
+        }
+        // The user knows an option by its flag.
+        let flag = error
+            .option
+            .as_deref()
+            .map(|name| format!("{} ", flag(name)));
+        let error = Error {
+            message: format!("{}{}", flag.unwrap_or_default(), error.message),
+            option: None,
+            ..error.clone()
+        };
         if self.json {
             let file = error.file.as_ref().map(|f| f.display().to_string());
             tell(&json_error(&error.message, file, error.line));
         } else {
             tell(&format!("error: {error}"));
         }
-        ExitCode::from(if error.kind == ErrorKind::Input { 2 } else { 1 })
+        ExitCode::from(code)
     }
 }
 

@@ -6,20 +6,18 @@ use std::time::Instant;
 use clap::Args;
 use rankfold::data::{PairsOrTriplets, RatingColumns, Relations, RowLookup};
 use rankfold::form::Side;
-use rankfold::model::Knowledge;
-use rankfold::model::{Estimate, Precise};
+use rankfold::model::{Estimate, Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
+use crate::given::FIELDS;
 use crate::output::Output;
 use crate::paths;
 use crate::predict_labels::RowsAndLabels;
 use crate::predict_ratings::UsersAndItems;
 use crate::predict_tasks::TasksAndRows;
-use crate::rows::{Fields, NamedRows, check_objects, not_for_ranking};
-use crate::task_columns::{ColumnsOfTasks, not_for_tasks, only_for_tasks};
-use crate::train::ScoreName;
-use crate::train_completion::not_for_ratings;
+use crate::rows::{Fields, NamedRows, ScoreName, needs_objects};
+use crate::task_columns::ColumnsOfTasks;
 use crate::uncertainty::Uncertainty;
 
 /// Score pairs of rows, triplets, or rows with labels
@@ -118,68 +116,75 @@ impl Predict {
             self.objects.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
-        if matches!(model.knowledge, Knowledge::Completion(_)) {
-            not_for_ratings(&[
-                ("--rows", self.rows.is_some()),
-                ("--objects", self.objects.is_some()),
-                ("--uncertainty", self.uncertainty.wanted),
-                ("--score", self.score.is_some()),
-            ])?;
-            let pairs = UsersAndItems {
-                model: &model,
-                input: &self.input,
-                columns: &self.columns,
-                strict: self.strict,
-                start,
-            };
-            return pairs.run(output);
-        }
-        if let Ok((_, card)) = model.task_parts() {
-            not_for_tasks(&[
-                ("--rows", self.rows.is_some()),
-                ("--objects", self.objects.is_some()),
-                ("--uncertainty", self.uncertainty.wanted),
-                ("--score", self.score.is_some()),
-            ])?;
-            let rows = TasksAndRows {
-                model: &model,
-                input: &self.input,
-                columns: self.tasks.or(Some(card)),
-                strict: self.strict,
-                start,
-            };
-            return rows.run(output);
-        }
-        only_for_tasks(&self.tasks)?;
-        if model.items().is_ok() {
-            if self.objects.is_some() {
-                return Err(Error::input("--objects is not for kernels"));
+        let own: &[&str] = match &model.knowledge {
+            Knowledge::Similarity | Knowledge::Pairs { .. } => {
+                &["rows", "objects", "score", "wanted", "level"]
             }
-            return match &model.form {
-                Precise::F32(_) => self.score_pairs::<f32>(&model, None, start, output),
-                Precise::F64(_) => self.score_pairs::<f64>(&model, None, start, output),
-            };
-        }
-        let Some(rows) = &self.rows else {
-            return Err(Error::input(
-                "--rows is needed: it has the rows that are named",
-            ));
+            Knowledge::Metric => &["rows", "objects"],
+            Knowledge::Ranking(_) => &["rows"],
+            Knowledge::Kernel(_) | Knowledge::Map(_) => &["rows"],
+            Knowledge::Completion(_) => &["columns"],
+            Knowledge::Multitask(_) => &["task_column", "target_column", "ignore_column"],
         };
-        if matches!(model.knowledge, Knowledge::Ranking(_)) {
-            not_for_ranking(&[
-                ("--objects", self.objects.is_some()),
-                ("--uncertainty", self.uncertainty.wanted),
-                (
-                    "--score cosine",
-                    matches!(self.score, Some(ScoreName::Cosine)),
-                ),
-            ])?;
-            return self.labels(&model, rows, start).run(output);
+        let fields: &[&str] = match &model.knowledge {
+            Knowledge::Similarity
+            | Knowledge::Pairs { .. }
+            | Knowledge::Metric
+            | Knowledge::Ranking(_) => &FIELDS,
+            _ => &[],
+        };
+        let always = ["model", "input", "strict"];
+        output
+            .given
+            .only(&model, &always, &[own, fields].concat())?;
+        let rows = || {
+            self.rows
+                .as_deref()
+                .ok_or_else(|| Error::input("--rows is needed: it has the rows that are named"))
+        };
+        match &model.knowledge {
+            Knowledge::Completion(_) => {
+                let pairs = UsersAndItems {
+                    model: &model,
+                    input: &self.input,
+                    columns: &self.columns,
+                    strict: self.strict,
+                    start,
+                };
+                pairs.run(output)
+            }
+            Knowledge::Multitask(known) => {
+                let rows = TasksAndRows {
+                    model: &model,
+                    input: &self.input,
+                    columns: self.tasks.or(Some(&known.card)),
+                    strict: self.strict,
+                    start,
+                };
+                rows.run(output)
+            }
+            Knowledge::Ranking(_) => self.labels(&model, rows()?, start).run(output),
+            Knowledge::Kernel(_) | Knowledge::Map(_) => {
+                self.score_pairs_of(&model, None, start, output)
+            }
+            Knowledge::Similarity | Knowledge::Metric | Knowledge::Pairs { .. } => {
+                let rows = rows()?;
+                needs_objects(&model, &self.model, self.objects.as_ref())?;
+                self.score_pairs_of(&model, Some(rows), start, output)
+            }
         }
-        check_objects(&model, &self.model, self.objects.as_ref())?;
+    }
+
+    fn score_pairs_of(
+        &self,
+        model: &Model,
+        rows: Option<&Path>,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
         match &model.form {
-            Precise::F32(_) => self.score_pairs::<f32>(&model, Some(rows), start, output),
-            Precise::F64(_) => self.score_pairs::<f64>(&model, Some(rows), start, output),
+            Precise::F32(_) => self.score_pairs::<f32>(model, rows, start, output),
+            Precise::F64(_) => self.score_pairs::<f64>(model, rows, start, output),
         }
     }
 

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{Condition, Labelled, RowIds, RowLookup, read_labels, read_with};
 use rankfold::form::Side;
-use rankfold::model::Knowledge;
-use rankfold::model::Prepared;
-use rankfold::{Error, Model, Real, Result};
+use rankfold::model::{Knowledge, Prepared};
+use rankfold::{Error, Model, Real, Result, Score};
 
 use crate::output::Output;
 
@@ -53,45 +52,58 @@ impl Fields {
     }
 }
 
-/// An error where options are given that a ranking of labels has no use for.
-pub fn not_for_ranking(options: &[(&str, bool)]) -> Result<()> {
-    match options.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Error::input(format!(
-            "{option} is not for models that rank labels"
-        ))),
+/// `--score` of several commands.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScoreName {
+    /// The projected cosine
+    Cosine,
+    /// leftᵀ W right
+    Dot,
+}
+
+impl From<ScoreName> for Score {
+    fn from(name: ScoreName) -> Score {
+        match name {
+            ScoreName::Cosine => Score::Cosine,
+            ScoreName::Dot => Score::Dot,
+        }
     }
 }
 
-/// An error at the start where a model needs objects, and none are given, or is
-/// for another task.
-pub fn check_objects(model: &Model, path: &Path, objects: Option<&PathBuf>) -> Result<()> {
-    if matches!(model.knowledge, Knowledge::Multitask(_)) {
-        let message = "the model predicts targets of tasks: use `rankfold predict`";
-        return Err(Error::input(message).in_file(path));
+/// An error at the start where a model needs objects and none are given.
+pub fn needs_objects(model: &Model, path: &Path, objects: Option<&PathBuf>) -> Result<()> {
+    match model.objects.is_some() && objects.is_none() {
+        true => {
+            let message = "the model scores rows with objects: give them with --objects FILE";
+            Err(Error::input(message).in_file(path))
+        }
+        false => Ok(()),
     }
-    if matches!(model.knowledge, Knowledge::Completion(_)) {
-        let message = "the model predicts ratings: use `rankfold recommend` or `predict`";
-        return Err(Error::input(message).in_file(path));
-    }
-    if matches!(model.knowledge, Knowledge::Ranking(_)) {
-        let message = "the model ranks labels: use `rankfold rank` or `predict`";
-        return Err(Error::input(message).in_file(path));
-    }
-    if model.objects.is_some() && objects.is_none() {
-        let message = "the model scores rows with objects: give them with --objects FILE";
-        return Err(Error::input(message).in_file(path));
-    }
-    Ok(())
 }
 
-/// An error in the file that it is about: the library knows objects by no other
-/// name.
+/// An error for a model that scores no pairs of rows; it says which command answers.
+pub fn scores_rows(model: &Model, path: &Path) -> Result<()> {
+    let message = match &model.knowledge {
+        Knowledge::Similarity
+        | Knowledge::Metric
+        | Knowledge::Pairs { .. }
+        | Knowledge::Kernel(_)
+        | Knowledge::Map(_) => return Ok(()),
+        Knowledge::Multitask(_) => "the model predicts targets: use `rankfold predict`",
+        Knowledge::Completion(_) => {
+            "the model predicts ratings: use `rankfold recommend` or `predict`"
+        }
+        Knowledge::Ranking(_) => "the model ranks labels: use `rankfold rank` or `predict`",
+    };
+    Err(Error::input(message).in_file(path))
+}
+
+/// An error in the file that it is about.
 pub fn placed(error: Error, data: &Path, objects: Option<&PathBuf>) -> Error {
-    match (error.message.strip_prefix("objects: "), objects) {
-        (Some(message), Some(objects)) => Error {
-            message: message.to_owned(),
-            ..error.clone()
+    match (error.about, objects) {
+        (Some("objects"), Some(objects)) => Error {
+            about: None,
+            ..error
         }
         .in_file(objects),
         _ => error.in_file(data),
@@ -165,6 +177,21 @@ impl<R: Real> NamedRows<R> {
             return Err(Error::input(message).in_file(data));
         }
         let (ids, prepared) = model.item_rows::<R>()?;
+        Ok(NamedRows {
+            ids,
+            texts: Vec::new(),
+            prepared,
+        })
+    }
+
+    /// The users of a rating model, or its items: rows that are their own features.
+    pub fn users_or_items(model: &Model, side: Side) -> Result<Self> {
+        let (users, items) = model.rating_ids()?;
+        let ids = match side {
+            Side::Left => users,
+            Side::Right => items,
+        };
+        let (ids, prepared) = rankfold::model::unit_rows::<R>(ids);
         Ok(NamedRows {
             ids,
             texts: Vec::new(),

@@ -1,111 +1,58 @@
-//! Options that all tasks of `train` share.
+//! The files of a training run, which all tasks share.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use rankfold::model::Steps;
-use rankfold::online::Rule;
-use rankfold::task::{Checkpoint, TaskOptions};
+use rankfold::task::Checkpoint;
 use rankfold::{Error, Result};
 
-use crate::curve::Curve;
-use crate::drive::Drive;
 use crate::output::Output;
 use crate::paths;
 
-/// How a run is validated, watched, stopped and gone on with, and what is done to
-/// rows first.
+/// How a run is validated, recorded, saved and resumed.
 #[derive(Args)]
-pub struct SharedOptions {
-    /// Seed of everything random; the same seed gives the same bytes
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-
-    /// Validation rows, or pairs: the model that does best on them is kept
+pub struct RunFiles {
+    /// Validation data in the format of DATA: the model that does best on them is kept
     #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
     pub valid: Option<PathBuf>,
 
-    /// Hold out this share of the rows, or pairs, for validation
-    #[arg(long, value_name = "F", default_value_t = 0.0)]
-    pub valid_fraction: f64,
-
-    /// Stop after N measurements without a better validation result
-    #[arg(long, value_name = "N")]
-    pub patience: Option<u32>,
-
     /// Write the learning curve here, a JSON object a line
     #[arg(long, value_name = "FILE")]
-    curve: Option<PathBuf>,
-
-    /// Steps between two points of the curve [default: a twentieth of the steps]
-    #[arg(long, value_name = "N")]
-    pub curve_every: Option<u64>,
+    pub curve: Option<PathBuf>,
 
     /// Save the whole state of training here now and then
     #[arg(long, value_name = "FILE")]
-    checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<PathBuf>,
 
-    /// Steps between two checkpoints [default: a twentieth of the steps]
+    /// Steps or iterations between two checkpoints [default: a twentieth of the run]
     #[arg(long, value_name = "N", requires = "checkpoint")]
-    checkpoint_every: Option<u64>,
+    pub checkpoint_every: Option<u64>,
 
     /// Go on from this checkpoint of the same command
     #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
-
-    /// How the tall factors are stored [default: f32; for metrics f64, but f32 online without cones]
-    #[arg(long, value_enum)]
-    pub precision: Option<Precision>,
-
-    /// Weight features by how rare they are; the model keeps the weights
-    #[arg(long, value_enum, default_value_t = Weight::None)]
-    weight: Weight,
-
-    /// Scale rows to length one; the model does so too
-    #[arg(long, value_enum, default_value_t = Normalize::None)]
-    normalize: Normalize,
-
-    /// Subtract column means and divide by standard deviations; the model keeps them
-    #[arg(long)]
-    standardize: bool,
-
-    /// Threads for validation [default: all cores]; the result does not depend on it
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    pub resume: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+/// How tall factors are stored.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Precision {
     F32,
     F64,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Weight {
-    None,
-    Tfidf,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Normalize {
-    None,
-    L2,
-}
-
-impl SharedOptions {
+impl RunFiles {
     /// Checks what the library does not know of: files, and options that need each
-    /// other. `inputs` are the files that the run reads besides validation rows.
+    /// other. `inputs` are the files that the run reads besides validation data.
     pub fn check(&self, model: &Path, inputs: &[Option<&Path>]) -> Result<()> {
-        if self.patience.is_some() && self.valid.is_none() && self.valid_fraction == 0.0 {
-            return Err(Error::input("--patience needs --valid or --valid-fraction"));
-        }
         if self.checkpoint_every == Some(0) {
-            return Err(Error::input("--checkpoint-every must be at least 1 step"));
+            return Err(Error::option(
+                "checkpoint_every",
+                "must be at least 1, found 0",
+            ));
         }
-        for (name, path) in [("--curve", &self.curve), ("--checkpoint", &self.checkpoint)] {
+        for (name, path) in [("curve", &self.curve), ("checkpoint", &self.checkpoint)] {
             if path.as_deref() == Some(Path::new("-")) {
-                return Err(Error::input(format!("{name} needs a file, not `-`")));
+                return Err(Error::option(name, "needs a file, not `-`"));
             }
         }
         let outputs = [
@@ -121,45 +68,19 @@ impl SharedOptions {
         paths::check(&outputs, &inputs)
     }
 
-    /// An error where checkpoints are asked of a run that has none.
-    pub fn no_checkpoints(&self) -> Result<()> {
-        let asked = [
-            ("--checkpoint", self.checkpoint.is_some()),
-            ("--resume", self.resume.is_some()),
-        ];
-        match asked.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((name, _)) => Err(Error::input(format!("{name} is for --solver online"))),
+    /// An error where patience is asked of a run that is not validated.
+    pub fn check_patience(&self, patience: Option<u32>, valid_fraction: f64) -> Result<()> {
+        match patience.is_some() && self.valid.is_none() && valid_fraction == 0.0 {
+            true => Err(Error::option(
+                "patience",
+                "needs validation data: --valid or --valid-fraction",
+            )),
+            false => Ok(()),
         }
     }
 
-    /// The file of the learning curve, where one is asked for.
-    pub fn open_curve(&self) -> Result<Option<Curve>> {
-        self.curve
-            .as_ref()
-            .map(|path| Curve::open(path, 0))
-            .transpose()
-    }
-
-    /// What is done to rows first.
-    pub fn preprocess(&self) -> Steps {
-        Steps {
-            tfidf: matches!(self.weight, Weight::Tfidf),
-            standardize: self.standardize,
-            normalize: matches!(self.normalize, Normalize::L2),
-        }
-    }
-
-    /// Threads to use.
-    pub fn threads(&self) -> usize {
-        crate::threads(self.threads)
-    }
-
-    /// The checkpoint to go on from, and where it lies.
-    pub fn resumed<O: TaskOptions>(
-        &self,
-        output: &Output,
-    ) -> Result<Option<(&Path, Checkpoint<O>)>> {
+    /// The checkpoint to go on from.
+    pub fn resumed(&self, output: &Output) -> Result<Option<Checkpoint>> {
         match &self.resume {
             // The first round of a loop that always says --resume.
             Some(path) if !path.exists() && self.checkpoint.as_ref() == Some(path) => {
@@ -169,32 +90,8 @@ impl SharedOptions {
                 ));
                 Ok(None)
             }
-            Some(path) => Ok(Some((path, Checkpoint::load(path)?))),
+            Some(path) => Checkpoint::load(path).map(Some),
             None => Ok(None),
-        }
-    }
-
-    /// What drives the run that began at `start`; `earlier` seconds came before.
-    pub fn drive<'a>(
-        &'a self,
-        output: &'a Output,
-        model: &'a Path,
-        rule: Rule,
-        skipped: Option<usize>,
-        (start, earlier): (Instant, f64),
-    ) -> Drive<'a> {
-        Drive {
-            output,
-            model,
-            curve: self.curve.as_ref(),
-            checkpoint: self.checkpoint.as_ref(),
-            checkpoint_every: self.checkpoint_every,
-            rule,
-            learner: rule.name(),
-            seed: self.seed,
-            skipped,
-            start,
-            earlier,
         }
     }
 }

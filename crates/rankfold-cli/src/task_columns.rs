@@ -3,7 +3,6 @@
 use clap::Args;
 use rankfold::data::TaskColumns;
 use rankfold::model::MultitaskCard;
-use rankfold::{Error, Result};
 
 use crate::output::Output;
 
@@ -23,16 +22,6 @@ pub struct ColumnsOfTasks {
 }
 
 impl ColumnsOfTasks {
-    /// The first option that was given.
-    pub fn given(&self) -> Option<&'static str> {
-        match self {
-            _ if self.task_column.is_some() => Some("--task-column"),
-            _ if self.target_column.is_some() => Some("--target-column"),
-            _ if !self.ignore_column.is_empty() => Some("--ignore-column"),
-            _ => None,
-        }
-    }
-
     /// The columns for a model; those of its training where nothing else is said.
     pub fn or(&self, card: Option<&MultitaskCard>) -> TaskColumns {
         let known = card.map_or_else(TaskColumns::default, MultitaskCard::columns);
@@ -45,28 +34,6 @@ impl ColumnsOfTasks {
                 true => known.ignored,
                 false => self.ignore_column.clone(),
             },
-        }
-    }
-}
-
-/// An error for options that a model of tasks has no use for.
-pub fn not_for_tasks(options: &[(&str, bool)]) -> Result<()> {
-    match options.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let message = format!("{name} says nothing to a model of tasks");
-            Err(Error::input(message))
-        }
-    }
-}
-
-/// An error where columns of tasks are named for another model.
-pub fn only_for_tasks(columns: &ColumnsOfTasks) -> Result<()> {
-    match columns.given() {
-        None => Ok(()),
-        Some(option) => {
-            let message = format!("{option} is for models of `train multitask`");
-            Err(Error::input(message))
         }
     }
 }

@@ -8,7 +8,8 @@ use rankfold::batch::Ended;
 use rankfold::data::{RatingColumns, Ratings};
 use rankfold::linalg::Retraction;
 use rankfold::task::{
-    Clip, Completed, CompletionEvent, CompletionLearner, CompletionSolver, CompletionStart, Trial,
+    Clip, Completed, CompletionEvent, CompletionLearner, CompletionSolver, CompletionStart,
+    RatingTrial,
 };
 use rankfold::{Completion, Error, Real, Result};
 use serde_json::json;
@@ -323,7 +324,7 @@ impl TrainCompletion {
                     bar.set_position(done);
                 }
                 CompletionEvent::Tried(trial) => {
-                    let Trial {
+                    let RatingTrial {
                         rank,
                         regularization,
                         iterations,
@@ -386,7 +387,7 @@ impl TrainCompletion {
             Ended::Iterations => "steps",
             Ended::Told => "interrupted",
         };
-        let trial = |t: &Trial| {
+        let trial = |t: &RatingTrial| {
             json!({
                 "rank": t.rank,
                 "regularization": t.regularization,
@@ -454,15 +455,5 @@ fn shown(value: f64) -> String {
     match value == 0.0 || value >= 1e-2 {
         true => format!("{value:.4}"),
         false => format!("{value:.3e}"),
-    }
-}
-
-/// An error for options that a model of ratings has no use for.
-pub fn not_for_ratings(options: &[(&str, bool)]) -> Result<()> {
-    match options.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((name, _)) => Err(Error::input(format!(
-            "{name} says nothing to a model of ratings"
-        ))),
     }
 }

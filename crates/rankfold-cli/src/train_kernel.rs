@@ -10,6 +10,7 @@ use rankfold::data::{
 };
 use rankfold::linalg::Retraction;
 use rankfold::model::KernelFunction;
+use rankfold::task::MetricSolver;
 use rankfold::task::{
     CurvePoint, Kernel, KernelConstraints, KernelFit, KernelStart, Map, MapFit, MetricLearner,
 };
@@ -17,11 +18,11 @@ use rankfold::{Error, Ids, Model, Real, Result};
 use serde_json::json;
 
 use crate::interrupt::Interrupt;
+use crate::kernel_options::SharedOptions;
 use crate::output::Output;
 use crate::paths;
 use crate::rows::{Fields, read_rows};
-use crate::shared_options::{Precision, SharedOptions};
-use crate::train_metric::SolverName;
+use crate::shared_options::Precision;
 
 /// Learn a kernel of items, or a map of them
 ///
@@ -488,5 +489,28 @@ fn say(path: &Path, report: &serde_json::Value, text: &str, output: &Output) -> 
             Ok(())
         }
         false => output.result(report, text),
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum SolverName {
+    /// One pair after the other, or --batch at once
+    Online,
+    /// Steps along the gradient, found by halving
+    Descent,
+    /// Conjugate gradients
+    Cg,
+    /// Gauss–Newton steps in a trust region
+    TrustRegion,
+}
+
+impl From<SolverName> for MetricSolver {
+    fn from(name: SolverName) -> Self {
+        match name {
+            SolverName::Online => MetricSolver::Online,
+            SolverName::Descent => MetricSolver::Descent,
+            SolverName::Cg => MetricSolver::Cg,
+            SolverName::TrustRegion => MetricSolver::TrustRegion,
+        }
     }
 }

@@ -6,10 +6,11 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use rankfold::data::{VectorFormat, write_vectors};
 use rankfold::form::Side;
-use rankfold::model::Precise;
+use rankfold::model::{Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
+use crate::given::FIELDS;
 use crate::output::Output;
 use crate::paths;
 use crate::rows::{Fields, NamedRows};
@@ -79,6 +80,21 @@ impl Transform {
         let model = Model::load(&self.model)?;
         let space = model.check_space("a transformation");
         space.map_err(|e| e.in_file(&self.model))?;
+        let own: &[&str] = match &model.knowledge {
+            Knowledge::Similarity
+            | Knowledge::Metric
+            | Knowledge::Pairs { .. }
+            | Knowledge::Ranking(_) => &[&["side"][..], &FIELDS].concat(),
+            Knowledge::Kernel(_) | Knowledge::Map(_) => &[],
+            Knowledge::Completion(_) => &["side"],
+            Knowledge::Multitask(_) => {
+                let message =
+                    "multitask models have no space of their own for rows: use `rankfold predict`";
+                return Err(Error::input(message).in_file(&self.model));
+            }
+        };
+        let always = ["model", "data", "output"];
+        output.given.only(&model, &always, own)?;
         match &model.form {
             Precise::F32(_) => self.write::<f32>(&model, start, output),
             Precise::F64(_) => self.write::<f64>(&model, start, output),
@@ -86,19 +102,29 @@ impl Transform {
     }
 
     fn write<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let (rows, points) = match (&self.data, model.items().is_ok()) {
-            (data, true) => {
+        let (rows, points) = match (&self.data, &model.knowledge) {
+            (data, Knowledge::Kernel(_) | Knowledge::Map(_)) => {
                 let rows = NamedRows::<R>::items(model, data.as_deref())?;
                 let points = model.item_coordinates::<R>();
                 (rows, points.map_err(|e| e.in_file(&self.model))?)
             }
-            (Some(data), false) => {
+            (Some(data), Knowledge::Completion(_)) => {
+                let message = "a rating model knows its own users and items only: leave DATA out";
+                return Err(Error::input(message).in_file(data));
+            }
+            (None, Knowledge::Completion(_)) => {
+                let side = self.side.into();
+                let rows = NamedRows::<R>::users_or_items(model, side)?;
+                let points = model.embed(&rows.prepared, side);
+                (rows, points.map_err(|e| e.in_file(&self.model))?)
+            }
+            (Some(data), _) => {
                 let (source, side) = (self.fields.of(data), self.side.into());
                 let rows = NamedRows::<R>::read(model, &source, side, output)?;
                 let points = model.embed(&rows.prepared, side);
                 (rows, points.map_err(|e| e.in_file(data))?)
             }
-            (None, false) => return Err(Error::input("DATA is needed: the rows to transform")),
+            (None, _) => return Err(Error::input("DATA is needed: the rows to transform")),
         };
         write_vectors(&self.output, &rows.ids, &points.values, points.rank)?;
         let report = json!({

@@ -8,17 +8,16 @@ use rankfold::data::{
     DistanceStream, LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream,
 };
 use rankfold::form::Side;
-use rankfold::model::Knowledge;
-use rankfold::model::{Counters, Precise};
+use rankfold::model::{Counters, Knowledge, Precise};
 use rankfold::task::{Online, Sides};
 use rankfold::{Error, Model, Real, Result, Rows};
 use serde_json::json;
 
+use crate::given::FIELDS;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::rows::{Fields, not_for_ranking, read_rows};
-use crate::task_columns::{ColumnsOfTasks, not_for_tasks, only_for_tasks};
-use crate::train_completion::not_for_ratings;
+use crate::rows::{Fields, read_rows};
+use crate::task_columns::ColumnsOfTasks;
 use crate::update_map::UpdateMap;
 use crate::update_ratings::UpdateRatings;
 use crate::update_tasks::UpdateTasks;
@@ -153,64 +152,70 @@ impl Update {
             ],
         )?;
         let model = Model::load(&self.model)?;
-        not_for_ranking(&[(
-            "--objects",
-            matches!(model.knowledge, Knowledge::Ranking(_)) && self.objects.is_some(),
-        )])?;
-        if matches!(model.knowledge, Knowledge::Completion(_)) {
-            not_for_ratings(&[
-                ("--rows", self.rows.is_some()),
-                ("--objects", self.objects.is_some()),
-            ])?;
-            let update = UpdateRatings {
-                model: &self.model,
-                stream: &self.stream,
-                output: &self.output,
-                step_size: self.step_size,
-                save_every: self.save_every,
-                start,
-            };
-            return update.run(model, output);
-        }
-        if let Ok((_, card)) = model.task_parts() {
-            not_for_tasks(&[
-                ("--rows", self.rows.is_some()),
-                ("--objects", self.objects.is_some()),
-                ("--step-size", self.step_size.is_some()),
-            ])?;
-            let update = UpdateTasks {
-                model: &self.model,
-                stream: &self.stream,
-                output: &self.output,
-                columns: self.tasks.or(Some(card)),
-                save_every: self.save_every,
-                start,
-            };
-            return update.run(model, output);
-        }
-        only_for_tasks(&self.tasks)?;
-        if model.items().is_ok() {
-            for (option, given) in [
-                ("--rows", self.rows.is_some()),
-                ("--objects", self.objects.is_some()),
-                ("--step-size", self.step_size.is_some()),
-                ("--save-every", self.save_every.is_some()),
-            ] {
-                if given {
-                    return Err(Error::input(format!("{option} is not for kernels")));
-                }
+        let own: &[&str] = match &model.knowledge {
+            Knowledge::Similarity | Knowledge::Pairs { .. } | Knowledge::Metric => {
+                &["rows", "objects", "step_size", "save_every"]
             }
-            let update = UpdateMap {
-                model: &self.model,
-                stream: &self.stream,
-                output: &self.output,
-                start,
-            };
-            return update.run(&model, output);
-        }
-        match &model.form {
-            Precise::F32(_) => self.learn::<f32>(model, start, output),
-            Precise::F64(_) => self.learn::<f64>(model, start, output),
+            Knowledge::Ranking(_) => &["rows", "step_size", "save_every"],
+            Knowledge::Completion(_) => &["step_size", "save_every"],
+            Knowledge::Multitask(_) => &[
+                "save_every",
+                "task_column",
+                "target_column",
+                "ignore_column",
+            ],
+            Knowledge::Kernel(_) | Knowledge::Map(_) => &[],
+        };
+        let fields: &[&str] = match &model.knowledge {
+            Knowledge::Similarity
+            | Knowledge::Pairs { .. }
+            | Knowledge::Metric
+            | Knowledge::Ranking(_) => &FIELDS,
+            _ => &[],
+        };
+        let always = ["model", "stream", "output"];
+        output
+            .given
+            .only(&model, &always, &[own, fields].concat())?;
+        match &model.knowledge {
+            Knowledge::Completion(_) => {
+                let update = UpdateRatings {
+                    model: &self.model,
+                    stream: &self.stream,
+                    output: &self.output,
+                    step_size: self.step_size,
+                    save_every: self.save_every,
+                    start,
+                };
+                update.run(model, output)
+            }
+            Knowledge::Multitask(known) => {
+                let update = UpdateTasks {
+                    model: &self.model,
+                    stream: &self.stream,
+                    output: &self.output,
+                    columns: self.tasks.or(Some(&known.card)),
+                    save_every: self.save_every,
+                    start,
+                };
+                update.run(model, output)
+            }
+            Knowledge::Kernel(_) | Knowledge::Map(_) => {
+                let update = UpdateMap {
+                    model: &self.model,
+                    stream: &self.stream,
+                    output: &self.output,
+                    start,
+                };
+                update.run(&model, output)
+            }
+            Knowledge::Similarity
+            | Knowledge::Metric
+            | Knowledge::Pairs { .. }
+            | Knowledge::Ranking(_) => match &model.form {
+                Precise::F32(_) => self.learn::<f32>(model, start, output),
+                Precise::F64(_) => self.learn::<f64>(model, start, output),
+            },
         }
     }
 

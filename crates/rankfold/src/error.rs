@@ -14,6 +14,8 @@ pub enum ErrorKind {
     Input,
     /// The input was fine, but the work could not be done: a full disk, too little memory.
     Failure,
+    /// Someone asked the work to stop before it had a result.
+    Interrupted,
 }
 
 /// An error with its place: `ratings.tsv:1841: expected 3 fields, found 2`.
@@ -29,7 +31,9 @@ pub struct Error {
     pub line: Option<u64>,
     /// The option that the error is about, in words joined by `_`. A caller names it as
     /// its users do; the message goes on from there.
-    pub option: Option<&'static str>,
+    pub option: Option<String>,
+    /// What the error is about, where that is not the main data: `objects`.
+    pub about: Option<&'static str>,
 }
 
 impl Error {
@@ -41,13 +45,14 @@ impl Error {
             file: None,
             line: None,
             option: None,
+            about: None,
         }
     }
 
     /// A bad option. The message continues its name: "must be above 0, found -1".
-    pub fn option(name: &'static str, message: impl Into<String>) -> Self {
+    pub fn option(name: impl Into<String>, message: impl Into<String>) -> Self {
         Error {
-            option: Some(name),
+            option: Some(name.into()),
             ..Error::input(message)
         }
     }
@@ -58,6 +63,20 @@ impl Error {
             kind: ErrorKind::Failure,
             ..Error::input(message)
         }
+    }
+
+    /// Work that was stopped before it had a result.
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Error {
+            kind: ErrorKind::Interrupted,
+            ..Error::input(message)
+        }
+    }
+
+    /// The same error, about something else than the main data (kept when it is said).
+    pub fn about(mut self, what: &'static str) -> Self {
+        self.about.get_or_insert(what);
+        self
     }
 
     /// The same error, in this file (kept when a file is already named).
@@ -90,7 +109,10 @@ impl fmt::Display for Error {
             (Some(file), None) => write!(f, "{}: ", file.display())?,
             (None, _) => {}
         }
-        if let Some(option) = self.option {
+        if let Some(about) = self.about {
+            write!(f, "{about}: ")?;
+        }
+        if let Some(option) = &self.option {
             write!(f, "option `{option}` ")?;
         }
         f.write_str(&self.message)

@@ -125,13 +125,24 @@ pub struct OptionSpec {
     pub default: fn() -> Option<String>,
     /// The numbers it takes.
     pub range: Range,
-    /// Where it applies, if not everywhere: completes "it applies only to".
+    /// The names it takes, where they are not all of its type.
+    pub among: Option<&'static [&'static str]>,
+    /// Where it applies, if not everywhere: completes "applies only to".
     pub applies_to: Option<&'static str>,
     /// What it changes.
     pub effect: Effect,
 }
 
 impl OptionSpec {
+    /// The values of an option that has a few.
+    pub fn choices(&self) -> Vec<Choice> {
+        let Kind::Choice(all) = self.kind else {
+            return Vec::new();
+        };
+        let listed = |choice: &&Choice| self.among.is_none_or(|names| names.contains(&choice.name));
+        all.iter().filter(listed).copied().collect()
+    }
+
     /// The documentation as one text.
     pub fn text(&self) -> String {
         let lines: Vec<&str> = self.doc.iter().map(|line| line.trim()).collect();
@@ -249,6 +260,15 @@ pub fn check_one<T: OptionValue>(
     if value == default {
         return Ok(());
     }
+    if let (Some(names), Some(name)) = (spec.among, value.show())
+        && !names.contains(&&name[..])
+    {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        return Err(Error::option(
+            spec.name,
+            format!("expected one of {}, found `{name}`", names.join(", ")),
+        ));
+    }
     if let (false, Some(what)) = (applies, spec.applies_to) {
         return Err(Error::option(spec.name, format!("applies only to {what}")));
     }
@@ -281,12 +301,21 @@ pub fn unknown(task: &str, name: &str) -> Error {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! choices {
+    (@default $enum:ident $variant:ident) => {
+        impl Default for $enum {
+            fn default() -> Self {
+                $enum::$variant
+            }
+        }
+    };
     (
         $(#[$outer:meta])*
         $vis:vis enum $enum:ident {
-            $( $(#[doc = $doc:literal])+ $variant:ident = $name:literal, )+
+            $( $(#[doc = $doc:literal])+ $variant:ident = $name:literal $(($default:ident))?, )+
         }
     ) => {
+        $( $( $crate::choices! { @$default $enum $variant } )? )+
+
         $(#[$outer])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
         $vis enum $enum {
@@ -389,12 +418,6 @@ macro_rules! options {
             threads: Option<usize> = None, in Range::COUNT, effect Time;
             $($rest)* }
     };
-    (@read $head:tt $done:tt shared steps; $($rest:tt)*) => {
-        $crate::options! { @read $head $done
-            /// Number of examples to learn from, one at a time.
-            steps: Option<u64> = None, effect Length;
-            $($rest)* }
-    };
     (@read $head:tt $done:tt shared curve_every; $($rest:tt)*) => {
         $crate::options! { @read $head $done
             /// Steps between two points of the learning curve
@@ -431,20 +454,22 @@ macro_rules! options {
     (@read $head:tt [$($done:tt)*]
         $(#[doc = $doc:literal])+
         $field:ident : $type:ty = $default:expr
-        $(, in Range::$range:ident)? $(, within $within:expr)?
+        $(, in Range::$range:ident)? $(, within $within:expr)? $(, among [$($among:literal),+ $(,)?])?
         $(, for $where:literal if $applies:expr)?
         $(, effect $effect:ident)?
         ; $($rest:tt)*
     ) => {
         $crate::options! { @read $head [$($done)* {
             [$($doc)+] $field [$type] [$default] [$($range)?] [$($within)?]
-            [$($where, $applies)?] [$($effect)?]
+            [$($($among)+)?] [$($where, $applies)?] [$($effect)?]
         }] $($rest)* }
     };
 
     (@range [] []) => { $crate::options::Range::ANY };
     (@range [$range:ident] []) => { $crate::options::Range::$range };
     (@range [] [$within:expr]) => { $within };
+    (@among []) => { None };
+    (@among [$($name:literal)+]) => { Some(&[$($name),+]) };
     (@effect []) => { $crate::options::Effect::Model };
     (@effect [$effect:ident]) => { $crate::options::Effect::$effect };
     (@where []) => { None };
@@ -457,7 +482,7 @@ macro_rules! options {
 
     (@read [$(#[$outer:meta])* $vis:vis struct $name:ident : $task:literal] [$({
         [$($doc:literal)+] $field:ident [$type:ty] [$default:expr] $range:tt $within:tt
-        $where:tt $effect:tt
+        $among:tt $where:tt $effect:tt
     })*]) => {
         $(#[$outer])*
         #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
@@ -500,6 +525,7 @@ macro_rules! options {
                             $crate::options::OptionValue::show(&default)
                         },
                         range: $crate::options!(@range $range $within),
+                        among: $crate::options!(@among $among),
                         applies_to: $crate::options!(@where $where),
                         effect: $crate::options!(@effect $effect),
                     },

@@ -12,7 +12,7 @@ use clap::Args;
 use rankfold::eval::{Cosine, Retrieval, retrieval};
 use rankfold::form::Side;
 use rankfold::linalg::principal_coordinates;
-use rankfold::model::{Precise, Steps};
+use rankfold::model::{Normalize, Precise, Scaling};
 use rankfold::task::{Event, evaluate};
 use rankfold::{Error, Result, Score, Similarity};
 use serde_json::json;
@@ -57,19 +57,17 @@ impl Demo {
         let basis = features::Basis::new(&train);
         let (rows, held_out) = (basis.labelled(&train), basis.labelled(&test));
 
-        let options = Similarity::loreta_psd()
+        let options = Similarity::default()
             .rank(RANK)
             .steps(STEPS)
             .seed(self.seed)
             .valid_fraction(0.2)
             .threads(threads)
-            .preprocess(Steps {
-                standardize: true,
-                normalize: true,
-                tfidf: false,
-            });
+            .standardize(Scaling::Global)
+            .normalize(Normalize::L2);
         let mut session = options.session(&rows)?;
-        let control = session.validation_control().map_or(f64::NAN, |m| m["map"]);
+        let baseline = session.work().validation_baseline();
+        let control = baseline.map_or(f64::NAN, |m| m["map"]);
         let bar = output.bar(STEPS);
         while !matches!(session.advance(1_000)?, Event::Finished(_)) {
             bar.set_position(session.counters().steps);

@@ -1,31 +1,20 @@
 //! Orthonormal factors of a tall matrix of full rank.
 
 use super::{Square, cholesky_upper, symmetric};
+use crate::choices;
 use faer::Mat;
-use serde::{Deserialize, Serialize};
 
-/// The orthonormal factor with which a point comes back to matrices with
-/// orthonormal columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Retraction {
-    /// M(MᵀM)^−½, the nearest orthonormal matrix. It commutes with rotations of
-    /// the columns.
-    #[default]
-    Uf,
-    /// Q of M = QR with a positive diagonal of R.
-    Qf,
+choices! {
+    /// How a point comes back to matrices with orthonormal columns.
+    pub enum Retraction {
+        /// M(MᵀM)^−½, the nearest orthonormal matrix; it commutes with rotations
+        Uf = "uf" (default),
+        /// Q of M = QR with a positive diagonal of R, as in the papers
+        Qf = "qf",
+    }
 }
 
 impl Retraction {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Retraction::Uf => "uf",
-            Retraction::Qf => "qf",
-        }
-    }
-
     /// T with M T orthonormal, from the Gram matrix MᵀM; `None` where that is
     /// not positive definite to working precision.
     pub fn map(self, gram: &Mat<f64>) -> Option<Mat<f64>> {

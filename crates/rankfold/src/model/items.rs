@@ -59,6 +59,26 @@ pub struct KernelCard {
     pub cost: f64,
 }
 
+/// A row for each name, whose one feature is the name itself.
+pub fn unit_rows<R: Real>(names: &Ids) -> (RowIds, Prepared<R>) {
+    let mut rows = Rows::new();
+    let mut one = SparseVec::new();
+    for i in 0..names.len() as u32 {
+        one.clear();
+        one.push(i, R::from_f64(1.0));
+        rows.push(one.as_row());
+    }
+    rows.widen(names.len());
+    let prepared = Prepared {
+        rows,
+        unknown_entries: 0,
+    };
+    (
+        RowIds::Named(names.iter().map(str::to_owned).collect()),
+        prepared,
+    )
+}
+
 impl Model {
     /// The names of the items of a kernel.
     pub fn items(&self) -> Result<&Ids> {
@@ -73,24 +93,7 @@ impl Model {
 
     /// The items of a kernel as rows, with their names.
     pub fn item_rows<R: Real>(&self) -> Result<(RowIds, Prepared<R>)> {
-        let items = self.items()?;
-        let mut rows = Rows::new();
-        let mut one = SparseVec::new();
-        for i in 0..items.len() as u32 {
-            one.clear();
-            one.push(i, R::from_f64(1.0));
-            rows.push(one.as_row());
-        }
-        rows.widen(items.len());
-        let names = items.iter().map(str::to_owned).collect();
-        let unknown_entries = 0;
-        Ok((
-            RowIds::Named(names),
-            Prepared {
-                rows,
-                unknown_entries,
-            },
-        ))
+        Ok(unit_rows(self.items()?))
     }
 
     /// Coordinates of the items of a kernel: those of a map as they stand, so that

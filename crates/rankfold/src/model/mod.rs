@@ -17,10 +17,10 @@ mod task_space;
 pub use confidence::{Confidence, Estimate};
 pub use dissimilarities::Dissimilarities;
 pub use gossip_card::GossipCard;
-pub use items::{KernelCard, KernelFunction};
+pub use items::{KernelCard, KernelFunction, unit_rows};
 pub use knowledge::{Knowledge, Mapped, Ranked, Rated, Tasked};
 pub use labels::{Prior, RankingRule, Sampler, Subgradient};
-pub use preprocess::{Preprocess, Steps};
+pub use preprocess::{Normalize, Preprocess, Scaling, Steps, Weight};
 pub use projection::{Embedding, Projection};
 pub use ratings::{CompletionCard, Fold, RatingBiases, RatingPredictor};
 pub(crate) use task_space::principal;
@@ -33,7 +33,7 @@ use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, Side, Upkeep};
 use crate::linalg::Retraction;
 use crate::online::{AromaOptions, StepRule};
-use crate::{Error, Ids, Real, Result, Rows};
+use crate::{Error, Ids, Real, Result, Rows, choices};
 use file::{Tensor, TensorFile, Tensors};
 use knowledge::{Frame, Stored};
 use serde::{Deserialize, Serialize};
@@ -46,27 +46,15 @@ pub const FORMAT: u32 = 1;
 /// The tensor that holds a vocabulary, as the text of its file.
 const VOCABULARY: &str = "vocabulary";
 
-/// How the similarity of two rows is read off the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Score {
-    /// leftᵀ W right, the score that training shapes. It rewards rows of large
-    /// projected norm.
-    Dot,
-    /// The cosine between the rows projected into the balanced SVD gauge.
-    Cosine,
-    /// The distance √((left − right)ᵀ W (left − right)) of a metric: less is nearer.
-    Distance,
-}
-
-impl Score {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Score::Dot => "dot",
-            Score::Cosine => "cosine",
-            Score::Distance => "distance",
-        }
+choices! {
+    /// How the similarity of two rows is read off the model.
+    pub enum Score {
+        /// leftᵀ W right, which training shapes; it rewards rows of large projected norm
+        Dot = "dot",
+        /// The cosine between the projected rows
+        Cosine = "cosine",
+        /// The distance √((left − right)ᵀ W (left − right)) of a metric: less is nearer
+        Distance = "distance",
     }
 }
 
@@ -499,10 +487,15 @@ impl Model {
 
     /// Writes the model to one file, which is complete or not there at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.save_with(path.as_ref(), Tensors::new())
+    }
+
+    /// The same with more tensors beside those of the model.
+    pub(crate) fn save_with(&self, path: &Path, more: Tensors<'_>) -> Result<()> {
         with_form!(&self.form, form => {
             let left = (&self.features, &self.preprocess);
             let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
-            save_parts(path.as_ref(), (&self.card, &self.knowledge), form.view(), left, right, Tensors::new())
+            save_parts(path, (&self.card, &self.knowledge), form.view(), left, right, more)
         })
     }
 
@@ -518,6 +511,8 @@ impl Model {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
+            #[serde(default)]
+            unfinished: bool,
         }
         let broken = |e: serde_json::Error| file.error(format!("the metadata is damaged: {e}"));
         let version: Version = serde_json::from_str(&file.card).map_err(broken)?;
@@ -526,6 +521,11 @@ impl Model {
                 "written in format {}, this version of rankfold reads up to {FORMAT}: update rankfold",
                 version.format
             )));
+        }
+        if version.unfinished {
+            return Err(file.error(
+                "a checkpoint of a run that has no model yet: go on with `rankfold train --resume`",
+            ));
         }
         let header: Header = serde_json::from_str(&file.card).map_err(broken)?;
         let low_rank = matches!(header.form.as_str(), "factored" | "psd");

@@ -1,8 +1,38 @@
 //! What is done to rows before a model sees them, learned from the training
 //! rows and kept with the model.
 
-use crate::{Error, Real, Result, Rows, SparseRow, SparseVec, memory};
+use crate::{Error, Real, Result, Rows, SparseRow, SparseVec, choices, memory};
 use serde::{Deserialize, Serialize};
+
+choices! {
+    /// How features are weighted.
+    pub enum Weight {
+        /// As they are
+        None = "none",
+        /// By ln(N / df), how rare they are
+        Tfidf = "tfidf",
+    }
+}
+
+choices! {
+    /// How rows are scaled.
+    pub enum Normalize {
+        /// As they are
+        None = "none",
+        /// To length one
+        L2 = "l2",
+    }
+}
+
+choices! {
+    /// How columns are scaled.
+    pub enum Scaling {
+        /// As they are
+        None = "none",
+        /// To mean 0 and standard deviation 1 over all rows
+        Global = "global",
+    }
+}
 
 /// Which steps to learn; they are applied in this order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +43,17 @@ pub struct Steps {
     pub standardize: bool,
     /// Scale each row to length one.
     pub normalize: bool,
+}
+
+impl Steps {
+    /// The steps that options of a task ask for.
+    pub fn of(weight: Weight, normalize: Normalize, standardize: Scaling) -> Self {
+        Steps {
+            tfidf: weight == Weight::Tfidf,
+            standardize: standardize == Scaling::Global,
+            normalize: normalize == Normalize::L2,
+        }
+    }
 }
 
 /// Learned preprocessing. Missing cells (NaN inside, never from a file) are

@@ -18,21 +18,20 @@
 use super::gradient::moved;
 use super::{Learned, Learner, Outcome, RankOne, Step};
 use crate::form::{Covariance, Diagonal, Gaussian};
-use crate::{Loss, Real, Result};
+use crate::{Loss, Real, Result, choices};
 use serde::{Deserialize, Serialize};
 
-/// Which examples are learned from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UpdateOn {
-    /// Those with a loss: the margin is below 1.
-    #[default]
-    Margin,
-    /// Those that are not in the right order: the margin is at most 0.
-    Mistake,
-    /// Those in the wrong order: the margin is below 0, as in the paper's
-    /// analysis. From a mean of zero there is none.
-    StrictMistake,
+choices! {
+    /// Which examples are learned from.
+    pub enum UpdateOn {
+        /// Examples with a margin below 1
+        Margin = "margin" (default),
+        /// Examples that are not in the right order: the margin is at most 0
+        Mistake = "mistake",
+        /// Examples in the wrong order, as in the paper's analysis: ties do not count, so it
+        /// cannot start from zero
+        StrictMistake = "strict-mistake",
+    }
 }
 
 /// What the paper analyses otherwise than it runs it, or leaves open.

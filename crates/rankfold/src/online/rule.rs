@@ -7,56 +7,55 @@ use super::{
 };
 use crate::form::{Form, FormRef, Newcomer};
 use crate::linalg::Retraction;
-use crate::{Error, Loss, Real, Result};
-use serde::{Deserialize, Serialize};
+use crate::{Error, Loss, Real, Result, choices};
 
-/// The rules by which W is learned, by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Rule {
-    /// LORETA-1 on symmetric positive semi-definite matrices of rank k.
-    LoretaPsd,
-    /// LORETA-1 on all matrices of rank k.
-    Loreta,
-    /// LORETA-1 with steps on the small matrix in the middle between its own.
-    ManifoldIdentification,
-    /// Passive-aggressive steps on a full matrix.
-    Oasis,
-    /// Passive-aggressive steps on two factors, in turn.
-    PassiveAggressive,
-    /// Gradient descent on two factors.
-    Gradient,
-    /// Gradient descent on the factor of a symmetric matrix.
-    GradientPsd,
-    /// LogDet steps on a full symmetric matrix.
-    Lego,
-    /// A Gaussian over matrices with a factored covariance.
-    AromaFactored,
-    /// A Gaussian over matrices with independent entries.
-    AromaDiagonal,
-    /// Gradient steps on a full matrix.
-    Perceptron,
-    /// Mirror descent on a full matrix whose rows are groups.
-    GroupPerceptron,
-    /// The balanced geometry of two factors.
-    Balanced,
-    /// The polar geometry: two orthonormal factors and a positive definite core.
-    Polar,
-    /// The flat geometry of symmetric positive semi-definite matrices of rank k.
-    Flat,
-    /// Their polar geometry: an orthonormal factor and a positive definite core.
-    PolarPsd,
-    /// Positive definite matrices of full rank: descent on a square root.
-    ConeFlat,
-    /// The same by geodesics of the affine-invariant metric.
-    ConeAffine,
-    /// The same by LogDet steps, the first order of these.
-    ConeLogdet,
-    /// The same by descent on the logarithm.
-    ConeLog,
-    /// The same by mirror descent with the von Neumann divergence.
-    ConeVonNeumann,
+choices! {
+    /// The rules by which W is learned, by name.
+    #[non_exhaustive]
+    pub enum Rule {
+        /// LORETA on symmetric positive semi-definite matrices of rank k
+        LoretaPsd = "loreta-psd",
+        /// LORETA on all matrices of rank k
+        Loreta = "loreta",
+        /// LORETA with cheap steps on its core matrix between full steps
+        ManifoldIdentification = "manifold-identification",
+        /// Passive-aggressive steps on a full matrix
+        Oasis = "oasis",
+        /// Passive-aggressive steps on two factors
+        PassiveAggressive = "passive-aggressive",
+        /// Gradient descent on two factors
+        Gradient = "gradient",
+        /// Gradient descent on the factor of a symmetric matrix
+        GradientPsd = "gradient-psd",
+        /// LogDet steps on a full symmetric matrix
+        Lego = "lego",
+        /// AROMA: a Gaussian over matrices, with a covariance of each side
+        AromaFactored = "aroma-factored",
+        /// AROMA with a variance for each entry of W: cheaper, for sparse rows
+        AromaDiagonal = "aroma-diagonal",
+        /// Gradient steps on a full matrix
+        Perceptron = "perceptron",
+        /// Mirror descent on a full matrix whose rows are groups
+        GroupPerceptron = "group-perceptron",
+        /// The balanced geometry of two factors
+        Balanced = "balanced",
+        /// The polar geometry: two orthonormal factors and a positive definite core
+        Polar = "polar",
+        /// The flat geometry of symmetric positive semi-definite matrices of rank k
+        Flat = "flat",
+        /// The polar geometry of these: an orthonormal factor and a positive definite core
+        PolarPsd = "polar-psd",
+        /// Positive definite matrices of full rank: descent on a square root
+        ConeFlat = "cone-flat",
+        /// Full rank, by geodesics of the affine-invariant metric
+        ConeAffine = "cone-affine",
+        /// Full rank, by LogDet steps, the first order of these
+        ConeLogdet = "cone-logdet",
+        /// Full rank, by descent on the logarithm
+        ConeLog = "cone-log",
+        /// Full rank, by mirror descent with the von Neumann divergence
+        ConeVonNeumann = "cone-von-neumann",
+    }
 }
 
 /// How a rule stores W.
@@ -79,61 +78,9 @@ pub enum Shape {
 }
 
 impl Rule {
-    /// All of them.
-    pub const ALL: [Rule; 21] = [
-        Rule::LoretaPsd,
-        Rule::Loreta,
-        Rule::ManifoldIdentification,
-        Rule::Oasis,
-        Rule::PassiveAggressive,
-        Rule::Gradient,
-        Rule::GradientPsd,
-        Rule::Lego,
-        Rule::AromaFactored,
-        Rule::AromaDiagonal,
-        Rule::Perceptron,
-        Rule::GroupPerceptron,
-        Rule::Balanced,
-        Rule::Polar,
-        Rule::Flat,
-        Rule::PolarPsd,
-        Rule::ConeFlat,
-        Rule::ConeAffine,
-        Rule::ConeLogdet,
-        Rule::ConeLog,
-        Rule::ConeVonNeumann,
-    ];
-
-    /// Its name on the command line and in model files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rule::LoretaPsd => "loreta-psd",
-            Rule::Loreta => "loreta",
-            Rule::ManifoldIdentification => "manifold-identification",
-            Rule::Oasis => "oasis",
-            Rule::PassiveAggressive => "passive-aggressive",
-            Rule::Gradient => "gradient",
-            Rule::GradientPsd => "gradient-psd",
-            Rule::Lego => "lego",
-            Rule::AromaFactored => "aroma-factored",
-            Rule::AromaDiagonal => "aroma-diagonal",
-            Rule::Perceptron => "perceptron",
-            Rule::GroupPerceptron => "group-perceptron",
-            Rule::Balanced => "balanced",
-            Rule::Polar => "polar",
-            Rule::Flat => "flat",
-            Rule::PolarPsd => "polar-psd",
-            Rule::ConeFlat => "cone-flat",
-            Rule::ConeAffine => "cone-affine",
-            Rule::ConeLogdet => "cone-logdet",
-            Rule::ConeLog => "cone-log",
-            Rule::ConeVonNeumann => "cone-von-neumann",
-        }
-    }
-
     /// The rule with this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.name() == name)
+        name.parse().ok()
     }
 
     /// How it stores W.
@@ -212,7 +159,12 @@ impl Rule {
         ) || self.cone().is_some()
     }
 
-    /// Whether it takes a regulariser.
+    /// Whether its steps are bounded by [`Step::limit`].
+    pub fn has_limit(self) -> bool {
+        self.has_batches() || self == Rule::ManifoldIdentification
+    }
+
+    /// Whether it takes a regularizer.
     pub fn is_regularizable(self) -> bool {
         matches!(self, Rule::Balanced | Rule::Polar | Rule::Gradient)
     }

@@ -1,47 +1,39 @@
-//! Checkpoints: a model file with the state of its training beside it.
+//! A checkpoint is a model file with the state of the run beside it. A run in batch
+//! that has no model yet leaves one that holds the state only.
 
 use super::average::AverageState;
-use super::inputs::Inputs;
-use super::similarity::Similarity;
-use crate::data::Features;
-use crate::form::{Form, Side, Upkeep};
-use crate::model::file::{Tensor, TensorFile, Tensors};
-use crate::model::{Counters, Knowledge, Model, Precise, forms};
+use crate::form::Upkeep;
+use crate::model::file::{self, Tensor, TensorFile, Tensors};
+use crate::model::{Counters, FORMAT, Model};
+use crate::options::{Effect, Options};
 use crate::sample::Position;
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
 /// The tensor that holds the state, as JSON.
 const TRAINING: &str = "state.training";
 
-/// The names of the best form's tensors start with this.
-const BEST: &str = "state.best.";
+/// The names of the best model's tensors start with this.
+pub(super) const BEST: &str = "state.best.";
 
 /// And those of the average with this.
-const AVERAGE: &str = "state.average.";
+pub(super) const AVERAGE: &str = "state.average.";
 
 /// The biases of labels, behind either.
-const BIAS: &str = "labels.bias";
+pub(super) const BIAS: &str = "labels.bias";
 
-/// The best model so far, by validation.
-#[derive(Debug, Clone)]
-pub(super) struct Best<R> {
-    pub form: Form<R>,
-    pub counters: Counters,
-    pub map: f64,
-}
-
-/// What a checkpoint keeps beside the model.
+/// What a checkpoint of a run step by step keeps beside the model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct State<O> {
-    pub options: O,
+pub(super) struct State {
+    pub options: Value,
     pub fingerprint: u64,
     /// The same of the objects, where there are some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
-    /// Where triplets are drawn; labels need none, the step says it all.
+    /// Where examples are drawn, unless the counters say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
     pub window: Window,
@@ -57,6 +49,7 @@ pub(super) struct State<O> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct BestState {
     pub counters: Counters,
+    /// By which it is the best; mAP at first, so the name in files.
     pub map: f64,
     pub upkeep: Option<Upkeep>,
 }
@@ -68,215 +61,178 @@ pub(super) struct Window {
     pub steps: u64,
 }
 
-/// The options of a task, which a checkpoint keeps.
-pub trait TaskOptions: Serialize + DeserializeOwned {
-    /// What cards call the task.
-    const TASK: &'static str;
-}
-
-impl TaskOptions for Similarity {
-    const TASK: &'static str = "similarity";
-}
-
-/// A training run read back from a file.
+/// A run that was stopped, read back from its file.
 #[derive(Debug, Clone)]
-pub struct Checkpoint<O = Similarity> {
-    /// The model as it was when the checkpoint was written.
-    pub model: Model,
-    pub(super) state: State<O>,
-    pub(super) best: Option<Precise>,
-    pub(super) average: Option<Precise>,
-    /// The biases that go with these two, where labels have some.
-    pub(super) best_bias: Option<Vec<f64>>,
-    pub(super) average_bias: Option<Vec<f64>>,
-}
-
-impl<O: TaskOptions> Checkpoint<O> {
-    /// Reads a checkpoint. A finished model is not one.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| Error::reading(path, &e))?;
-        let file = TensorFile::parse(path, &bytes)?;
-        let model = Model::from_file(&file)?;
-        if !file.has(TRAINING) {
-            return Err(file.error("a finished model, not a checkpoint: it cannot be resumed"));
-        }
-        if model.task() != O::TASK {
-            let (found, wanted) = (model.task(), O::TASK);
-            return Err(file.error(format!(
-                "a checkpoint of `train {found}`, expected one of `train {wanted}`"
-            )));
-        }
-        let state: State<O> = serde_json::from_slice(&file.u8s(TRAINING)?)
-            .map_err(|e| file.error(format!("the training state is damaged: {e}")))?;
-        let kept = state.best.as_ref().map(|kept| &kept.upkeep);
-        let best = read_like(&file, &model.form, kept, BEST)?;
-        let kept = state.average.as_ref().map(|kept| &kept.upkeep);
-        let average = read_like(&file, &model.form, kept, AVERAGE)?;
-        let labels = match &model.knowledge {
-            Knowledge::Ranking(known) => Some(known.prior.bias.len()),
-            _ => None,
-        };
-        let bias = |prefix: &str| {
-            let name = format!("{prefix}{BIAS}");
-            let labels = labels.filter(|_| file.has(&name));
-            labels.map(|labels| file.f64s(&name, labels)).transpose()
-        };
-        Ok(Checkpoint {
-            best_bias: bias(BEST)?,
-            average_bias: bias(AVERAGE)?,
-            model,
-            state,
-            best,
-            average,
-        })
-    }
-
-    /// The options it was made with.
-    pub fn options(&self) -> &O {
-        &self.state.options
-    }
-
-    /// Seconds of training up to it, as the caller counted them.
-    pub fn seconds(&self) -> f64 {
-        self.state.seconds
-    }
-}
-
-/// A form beside the one at work, stored like it; `kept` are its counters.
-fn read_like(
-    file: &TensorFile<'_>,
-    like: &Precise,
-    kept: Option<&Option<Upkeep>>,
-    prefix: &str,
-) -> Result<Option<Precise>> {
-    fn read<R: Real>(
-        file: &TensorFile<'_>,
-        like: &Form<R>,
-        kept: Option<Upkeep>,
-        prefix: &str,
-    ) -> Result<Precise> {
-        let view = like.view();
-        forms::read::<R>(file, view.name(), view.rank(), kept, prefix).map(Precise::new)
-    }
-    let Some(kept) = kept.cloned() else {
-        return Ok(None);
-    };
-    let form = match like {
-        Precise::F32(form) => read(file, form, kept, prefix),
-        Precise::F64(form) => read(file, form, kept, prefix),
-    };
-    form.map(Some)
-}
-
-/// What goes into the file beside the model.
-pub(super) fn tensors<'a, R: Real>(
-    state: &State<impl Serialize>,
-    best: Option<&'a Form<R>>,
-    average: Option<&'a Form<R>>,
-) -> Result<Tensors<'a>> {
-    let json = serde_json::to_vec(state)
-        .map_err(|e| Error::failure(format!("cannot describe the training state: {e}")))?;
-    let mut out = vec![(TRAINING.to_owned(), Tensor::u8s(json))];
-    if let Some(best) = best {
-        out.extend(forms::tensors(best.view(), BEST));
-    }
-    if let Some(average) = average {
-        out.extend(forms::tensors(average.view(), AVERAGE));
-    }
-    Ok(out)
-}
-
-/// The biases of the best labels so far, and of their average.
-pub(super) fn bias_tensors<'a>(
-    best: Option<&[f64]>,
-    average: Option<&[f64]>,
-) -> impl Iterator<Item = (String, Tensor<'a>)> {
-    let both = [(BEST, best), (AVERAGE, average)];
-    let given = both.map(|(prefix, bias)| {
-        let bias = bias?.to_vec();
-        Some((format!("{prefix}{BIAS}"), Tensor::f64s(bias)))
-    });
-    given.into_iter().flatten()
-}
-
-/// An error that names an option of this run that is not the one wanted.
-pub(super) fn same_options<O: TaskOptions + PartialEq>(options: &O, wanted: &O) -> Result<()> {
-    if wanted == options {
-        return Ok(());
-    }
-    let (mine, theirs) = (json(options), json(wanted));
-    let differing = mine
-        .iter()
-        .find(|(key, value)| theirs.get(*key) != Some(value));
-    let (key, value) = differing.expect("the options differ");
-    Err(Error::input(format!(
-        "the checkpoint was made with {key} = {}, this run asks for {value}",
-        theirs.get(key).unwrap_or(&serde_json::Value::Null)
-    )))
-}
-
-impl<O> Checkpoint<O> {
-    /// Whether this run stores its numbers alike and has the same vocabulary.
-    pub(super) fn check_model<R: Real>(&self, features: &Features) -> Result<()> {
-        if self.model.precision() != R::NAME {
-            return Err(Error::input(format!(
-                "the checkpoint was made with precision {}, this run asks for {}",
-                self.model.precision(),
-                R::NAME
-            )));
-        }
-        if features.vocabulary() != self.model.vocabulary() {
-            let message = match self.model.vocabulary() {
-                Some(_) => "the checkpoint was made with another vocabulary",
-                None => "the checkpoint was made without a vocabulary",
-            };
-            return Err(Error::input(message));
-        }
-        Ok(())
-    }
+pub struct Checkpoint {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    task: String,
+    state: Value,
 }
 
 impl Checkpoint {
-    /// Whether this run is the one that was interrupted.
-    pub(super) fn check<R: Real>(
-        &self,
-        options: &Similarity,
-        inputs: &Inputs<'_, R>,
+    /// Reads a checkpoint. A finished model is not one.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Header {
+            format: u32,
+            task: String,
+        }
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|e| Error::reading(path, &e))?;
+        let file = TensorFile::parse(path, &bytes)?;
+        let damaged = |e: serde_json::Error| file.error(format!("the metadata is damaged: {e}"));
+        let header: Header = serde_json::from_str(&file.card).map_err(damaged)?;
+        if header.format > FORMAT {
+            return Err(file.error(format!(
+                "written in format {}, this version of rankfold reads up to {FORMAT}: update rankfold",
+                header.format
+            )));
+        }
+        if !file.has(TRAINING) {
+            return Err(file.error("a finished model, not a checkpoint: it cannot be resumed"));
+        }
+        let state = serde_json::from_slice(&file.u8s(TRAINING)?)
+            .map_err(|e| file.error(format!("the training state is damaged: {e}")))?;
+        Ok(Checkpoint {
+            task: header.task,
+            state,
+            path: path.to_owned(),
+            bytes,
+        })
+    }
+
+    /// Writes the state of a run with its options, for [`Checkpoint::state`] to give
+    /// back, and the model as it is now.
+    pub fn write(
+        path: impl AsRef<Path>,
+        options: &impl Options,
+        state: &impl Serialize,
+        seconds: f64,
+        model: &Model,
     ) -> Result<()> {
-        let old = &self.state.options;
-        let mut wanted = old.clone();
-        // What may differ without changing what was learned so far.
-        wanted.steps = options.steps;
-        wanted.epochs = options.epochs;
-        wanted.patience = options.patience;
-        wanted.curve_every = options.curve_every;
-        wanted.threads = options.threads;
-        if options.step_size.is_none() || options.step_size == Some(self.model.card.step_size) {
-            wanted.step_size = options.step_size;
+        let tensor = own_state(options, state, seconds)?;
+        model.save_with(path.as_ref(), vec![tensor])
+    }
+
+    /// The same for a run that has no model yet, with tensors of its own.
+    pub(crate) fn write_state(
+        path: &Path,
+        options: &impl Options,
+        state: &impl Serialize,
+        seconds: f64,
+        mut tensors: Tensors<'_>,
+    ) -> Result<()> {
+        fn card<O: Options>(_: &O) -> String {
+            json!({ "format": FORMAT, "task": O::TASK, "unfinished": true }).to_string()
         }
-        same_options(options, &wanted)?;
-        self.check_model::<R>(inputs.rows.features)?;
-        let columns = inputs.rows.rows.columns();
-        if inputs.fingerprint != self.state.fingerprint || columns != self.model.columns() {
-            return Err(Error::input("the checkpoint was made with other data"));
+        tensors.push(own_state(options, state, seconds)?);
+        file::write(path, card(options), tensors)
+    }
+
+    /// The name of its task.
+    pub fn task(&self) -> &str {
+        &self.task
+    }
+
+    /// Seconds of the run up to it, as the caller counted them.
+    pub fn seconds(&self) -> f64 {
+        self.state["seconds"].as_f64().unwrap_or(0.0)
+    }
+
+    /// The options of the run.
+    pub fn options<O: Options>(&self) -> Result<O> {
+        if self.task != O::TASK {
+            return Err(self.error(format!(
+                "a checkpoint of `train {}`, expected one of `train {}`",
+                self.task,
+                O::TASK
+            )));
         }
-        let columns = inputs.right().rows.columns();
-        if inputs.objects_fingerprint != self.state.objects
-            || columns != self.model.columns_of(Side::Right)
-        {
-            return Err(Error::input(match self.state.objects {
-                Some(_) => "the checkpoint was made with other objects",
-                None => "the checkpoint was made without objects",
-            }));
+        serde_json::from_value(self.state["options"].clone())
+            .map_err(|e| self.error(format!("the options are damaged: {e}")))
+    }
+
+    /// What the task keeps of the run.
+    pub fn state<S: DeserializeOwned>(&self) -> Result<S> {
+        let own = self.state.get("own").unwrap_or(&self.state);
+        serde_json::from_value(own.clone())
+            .map_err(|e| self.error(format!("the training state is damaged: {e}")))
+    }
+
+    /// The model as it was when the checkpoint was written.
+    pub fn model(&self) -> Result<Model> {
+        Model::from_file(&self.file()?)
+    }
+
+    /// The tensors of the file.
+    pub(crate) fn file(&self) -> Result<TensorFile<'_>> {
+        TensorFile::parse(&self.path, &self.bytes)
+    }
+
+    /// An error about the file.
+    pub fn error(&self, message: impl Into<String>) -> Error {
+        Error::input(message).in_file(&self.path)
+    }
+
+    /// An error that names an option of this run that is not the one of the checkpoint.
+    /// What changes nothing of what was learned so far may differ. A step size that was
+    /// chosen need not be given again.
+    pub fn check_options<O: Options>(&self, options: &O) -> Result<()> {
+        let old: O = self.options()?;
+        for spec in O::specs().iter().filter(|s| s.effect == Effect::Model) {
+            let (mine, theirs) = (options.get(spec.name), old.get(spec.name));
+            let chosen = spec.name == "step_size" && (mine.is_none() || theirs.is_none());
+            if mine == theirs || chosen && self.step_size_is(mine.as_deref()) {
+                continue;
+            }
+            let shown = |value: Option<String>| value.unwrap_or_else(|| "none".into());
+            return Err(self.error(format!(
+                "the checkpoint was made with {} = {}, this run asks for {}",
+                spec.name,
+                shown(theirs),
+                shown(mine)
+            )));
         }
         Ok(())
     }
+
+    fn step_size_is(&self, given: Option<&str>) -> bool {
+        let Some(given) = given.and_then(|text| text.parse::<f64>().ok()) else {
+            return given.is_none();
+        };
+        let model = self.model();
+        model.is_ok_and(|model| model.card.step_size == given)
+    }
 }
 
-fn json(options: &impl Serialize) -> serde_json::Map<String, serde_json::Value> {
-    match serde_json::to_value(options) {
-        Ok(serde_json::Value::Object(map)) => map,
-        _ => unreachable!("options are an object"),
-    }
+/// Options as JSON.
+pub(super) fn json(options: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(options)
+        .map_err(|e| Error::failure(format!("cannot describe the options: {e}")))
+}
+
+fn own_state<'a>(
+    options: &impl Options,
+    state: &impl Serialize,
+    seconds: f64,
+) -> Result<(String, Tensor<'a>)> {
+    state_tensor(&json!({
+        "options": json(options)?,
+        "seconds": seconds,
+        "own": json(state)?,
+    }))
+}
+
+/// The state as it goes into the file.
+pub(super) fn state_tensor<'a>(state: &impl Serialize) -> Result<(String, Tensor<'a>)> {
+    let bytes = serde_json::to_vec(state)
+        .map_err(|e| Error::failure(format!("cannot describe the training state: {e}")))?;
+    Ok((TRAINING.to_owned(), Tensor::u8s(bytes)))
+}
+
+/// Biases that go with a form beside the one at work.
+pub(super) fn bias_tensor<'a>(prefix: &str, bias: Option<&[f64]>) -> Option<(String, Tensor<'a>)> {
+    let bias = bias?.to_vec();
+    Some((format!("{prefix}{BIAS}"), Tensor::f64s(bias)))
 }

@@ -2,9 +2,25 @@
 //! validation, patience, and the end.
 
 use super::checkpoint::{State, Window};
-use super::session::{CurvePoint, Stopped, count};
+use super::run::{CurvePoint, Stop};
 use crate::model::{Card, Counters, Metrics};
-use crate::online::Learned;
+use crate::online::{Learned, Outcome};
+
+/// Counts a step on so many examples, whose mean loss it is. Counters may come
+/// from a file, which is not trusted: they stop at the largest value.
+pub(super) fn count(counters: &mut Counters, examples: u64, learned: &Learned) {
+    let one_more = |counter: &mut u64| *counter = counter.saturating_add(1);
+    counters.steps = counters.steps.saturating_add(examples);
+    match learned.outcome {
+        Outcome::Moved => one_more(&mut counters.updates),
+        Outcome::Refused => one_more(&mut counters.refused),
+        Outcome::Idle => {}
+    }
+    let sum = counters.total_loss + learned.loss * examples as f64;
+    if sum.is_finite() {
+        counters.total_loss = sum;
+    }
+}
 
 /// The best of a run so far, by validation.
 #[derive(Debug, Clone)]
@@ -12,7 +28,7 @@ pub(super) struct Kept<T> {
     pub model: T,
     pub counters: Counters,
     /// By which it is the best.
-    pub map: f64,
+    pub merit: f64,
 }
 
 /// The course of a run; `T` is what is kept of the best point.
@@ -31,7 +47,7 @@ pub(super) struct Course<T> {
     pub without_gain: u32,
     /// How good metrics are, more being better; not a number where they say nothing.
     merit: fn(&Metrics) -> f64,
-    pub finished: Option<Stopped>,
+    pub finished: Option<Stop>,
 }
 
 impl<T> Course<T> {
@@ -64,7 +80,7 @@ impl<T> Course<T> {
     }
 
     /// Goes to where a checkpoint was; `best` is what it kept of the best point.
-    pub fn restore<O>(&mut self, card: Card, state: &State<O>, best: Option<T>) {
+    pub fn restore(&mut self, card: Card, state: &State, best: Option<T>) {
         self.counters = card.counters;
         self.history = card.history;
         self.window = state.window;
@@ -73,7 +89,7 @@ impl<T> Course<T> {
         self.best = state.best.as_ref().zip(best).map(|(kept, model)| Kept {
             model,
             counters: kept.counters,
-            map: kept.map,
+            merit: kept.map,
         });
     }
 
@@ -81,11 +97,6 @@ impl<T> Course<T> {
     pub fn boundary(&self) -> u64 {
         let next = (self.counters.steps / self.every).saturating_add(1);
         next.saturating_mul(self.every).min(self.total)
-    }
-
-    /// Counts a step.
-    pub fn count(&mut self, learned: &Learned) {
-        self.count_batch(1, learned);
     }
 
     /// Counts a step from so many examples, whose mean loss it says.
@@ -118,12 +129,12 @@ impl<T> Course<T> {
             metrics: metrics.clone().unwrap_or_default(),
         };
         if let Some(metrics) = metrics {
-            let map = (self.merit)(&metrics);
-            if map.is_finite() && self.best.as_ref().is_none_or(|best| map > best.map) {
+            let merit = (self.merit)(&metrics);
+            if merit.is_finite() && self.best.as_ref().is_none_or(|best| merit > best.merit) {
                 self.best = Some(Kept {
                     model: model(),
                     counters: self.counters,
-                    map,
+                    merit,
                 });
                 self.without_gain = 0;
             } else {
@@ -131,7 +142,9 @@ impl<T> Course<T> {
             }
             // The curve without metrics says how often someone looked, not what
             // was learned.
-            self.history.push(point.clone());
+            if !point.metrics.is_empty() {
+                self.history.push(point.clone());
+            }
         }
         self.window = Window::default();
         self.measured = self.counters.steps;
@@ -141,9 +154,9 @@ impl<T> Course<T> {
     /// Whether this is the end.
     pub fn settle(&mut self, validated: bool, patience: Option<u32>) {
         if validated && self.without_gain >= patience.unwrap_or(u32::MAX) {
-            self.finished = Some(Stopped::Patience);
+            self.finished = Some(Stop::Patience);
         } else if self.counters.steps >= self.total && !self.is_due() {
-            self.finished = Some(Stopped::Steps);
+            self.finished = Some(Stop::Steps);
         }
     }
 

@@ -1,8 +1,10 @@
 //! What a run of [`Similarity`] works on: rows as the model will see them,
 //! which of them train and which judge, and where triplets come from.
 
-use super::calibrate::standard_margins;
-use super::similarity::{Classified, Negatives, Similarity, classes};
+use super::hold_out::hold_out_some;
+use super::similarity::{
+    Classified, Negatives, Similarity, SimilarityData, classes, standard_margins,
+};
 use super::triplet::Sides;
 use crate::data::{Features, Labelled, Labels};
 use crate::eval::calibration::variance_scale;
@@ -24,7 +26,7 @@ const DISTANCE_PAIRS: usize = 10_000;
 
 /// What a run learns from: rows, and the objects that they are scored with where
 /// these are other things.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct TrainingData<'a, R> {
     /// Queries; positives and negatives as well where there are no objects.
     pub rows: &'a Labelled<R>,
@@ -116,14 +118,17 @@ pub(super) struct Inputs<'a, R: Real> {
 impl<'a, R: Real> Inputs<'a, R> {
     pub fn new(
         options: &Similarity,
-        data: TrainingData<'a, R>,
-        given: Option<Given>,
-        valid: Option<&Labelled<R>>,
+        SimilarityData {
+            data,
+            triplets: given,
+            valid,
+        }: SimilarityData<'a, R>,
     ) -> Result<Self> {
         let TrainingData {
             rows: data,
             objects,
         } = data;
+        let steps = Steps::of(options.weight, options.normalize, options.standardize);
         if objects.is_some() {
             options.check_objects()?;
         }
@@ -148,7 +153,13 @@ impl<'a, R: Real> Inputs<'a, R> {
             // Labels are welcome here, but nothing depends on them.
             classes(&data.labels, |_| String::new()).ok()
         };
-        let (members, held_out) = hold_out(data.rows.len(), options.valid_fraction, options.seed)?;
+        let (members, held_out) = hold_out_some(
+            "rows",
+            data.rows.len(),
+            known.as_deref(),
+            options.valid_fraction,
+            options.seed,
+        )?;
         // Classes of several files find each other by name.
         let mut names = data.labels.names.clone();
         let objects = match objects {
@@ -157,20 +168,19 @@ impl<'a, R: Real> Inputs<'a, R> {
                 let needed = given.is_none() || valid.is_some();
                 let found = classes(&objects.labels, |i| objects.ids.name(i).into_owned());
                 let found = match needed {
-                    true => Some(found.map_err(|e| about("objects", e))?),
+                    true => Some(found.map_err(|e| e.about("objects"))?),
                     false => found.ok(),
                 };
                 let found = found.map(|found| renamed(&mut names, &objects.labels, found));
                 let all = (0..objects.rows.len() as u32).collect();
-                let things = Things::new(options.preprocess, objects, found, all);
-                Some((objects, things.map_err(|e| about("objects", e))?))
+                let things = Things::new(steps, objects, found, all);
+                Some((objects, things.map_err(|e| e.about("objects"))?))
             }
         };
-        let rows = Things::new(options.preprocess, data, known, members)?;
+        let rows = Things::new(steps, data, known, members)?;
         let validation = match (valid, &rows.classes) {
             (Some(valid), _) => {
-                let mut prepared =
-                    foreign(valid, &rows).map_err(|e| about("validation rows", e))?;
+                let mut prepared = foreign(valid, &rows).map_err(|e| e.about("validation rows"))?;
                 if objects.is_some() {
                     prepared.classes = renamed(&mut names, &valid.labels, prepared.classes);
                 }
@@ -313,14 +323,6 @@ pub(super) fn triplets(
     }
 }
 
-/// An error that says what it is about.
-pub(super) fn about(what: &str, error: Error) -> Error {
-    Error {
-        message: format!("{what}: {}", error.message),
-        ..error
-    }
-}
-
 /// The same classes by the numbers that `names` gives to theirs.
 pub(super) fn renamed(names: &mut Ids, labels: &Labels, classes: Vec<u32>) -> Vec<u32> {
     let numbers: Vec<u32> = labels.names.iter().map(|name| names.intern(name)).collect();
@@ -352,27 +354,6 @@ impl<R> Validation<R> {
         }
         Ok(())
     }
-}
-
-/// Splits row numbers into training and validation by keys of seed and row.
-pub(super) fn hold_out(rows: usize, fraction: f64, seed: u64) -> Result<(Vec<u32>, Vec<u32>)> {
-    let mut order: Vec<u32> = (0..rows as u32).collect();
-    let count = (rows as f64 * fraction + 1e-9) as usize;
-    if count == 0 {
-        return if fraction > 0.0 {
-            let message = format!(
-                "a validation fraction of {fraction} leaves none of the {rows} rows for it"
-            );
-            Err(Error::input(message))
-        } else {
-            Ok((order, Vec::new()))
-        };
-    }
-    order.sort_by_key(|&row| splitmix64(splitmix64(seed) ^ u64::from(row)));
-    let mut members = order.split_off(count);
-    members.sort_unstable();
-    order.sort_unstable();
-    Ok((members, order))
 }
 
 /// Validation rows from another file, in the columns of the training rows.

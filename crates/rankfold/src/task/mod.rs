@@ -2,13 +2,12 @@
 //! learner and the metrics.
 
 mod average;
-mod calibrate;
 mod checkpoint;
 mod completion;
 mod course;
-mod evaluation;
+mod driver;
 mod gossip;
-mod informative;
+mod hold_out;
 mod inputs;
 mod kernel;
 mod metric;
@@ -17,42 +16,99 @@ mod online;
 mod pairs;
 mod pretrain;
 mod ranking;
+mod run;
 mod session;
 mod similarity;
-mod step_size;
-mod stepper;
 mod triplet;
 
-pub use calibrate::Calibration;
-pub use checkpoint::{Checkpoint, TaskOptions};
+pub use checkpoint::Checkpoint;
 pub use completion::{
     Clip, Completed, CompletedMatrix, Completion, CompletionEvent, CompletionLearner,
-    CompletionSolver, CompletionStart, RatingEvaluation, RatingLearner, Recommendations, Trial,
+    CompletionSolver, CompletionStart, RatingLearner, RatingTrial, Recommendations,
 };
-pub use evaluation::{Evaluate, Evaluation};
 pub use gossip::{
     Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, GraphShape, WatchGossip,
 };
 pub use inputs::TrainingData;
 pub use kernel::{
-    Kernel, KernelConstraints, KernelEvaluation, KernelFit, KernelStart, KernelTruth, Map, MapFit,
-    MapUpdate,
+    Kernel, KernelConstraints, KernelFit, KernelStart, KernelTruth, Map, MapFit, MapUpdate,
 };
 pub use metric::{
-    Control, Metric, MetricEvaluation, MetricFit, MetricInit, MetricLearner, MetricSession,
-    MetricSolver, PairsFrom, StepSchedule, squared_distance_levels,
+    Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricSolver, PairsFrom,
+    StepSchedule, squared_distance_levels,
 };
 pub use multitask::{
-    Multitask, MultitaskEvent, MultitaskFit, MultitaskSolver, TaskControl, TaskEvaluation,
-    TaskLearner, TaskScore, TaskTrial,
+    Multitask, MultitaskEvent, MultitaskFit, MultitaskSolver, TaskLearner, TaskTrial,
 };
 pub use online::Online;
-pub use pairs::{Pairs, PairsBatch, PairsEvaluation, PairsSession, PairsSolver};
+pub use pairs::{Pairs, PairsData, PairsSession, PairsSolver};
 pub use pretrain::{ChosenStep, StepTrial, choose_step};
 pub use ranking::{
-    LabelEvaluation, LabelScores, Order, Ranking, RankingSession, Violation, WARP_TRIALS, draws,
+    LabelScores, Order, Ranking, RankingData, RankingSession, Violation, WARP_TRIALS, draws,
     multilabel_hinge, warp,
 };
-pub use session::{CurvePoint, Event, Session, Stopped};
-pub use similarity::{Init, Negatives, Select, Similarity, evaluate};
+pub use run::{Baseline, CurvePoint, Evaluation, Event, Fit, Report, Run, Stop, Trial, Unit};
+pub use session::{Session, Snapshot, Validated, Work};
+pub use similarity::{
+    Calibration, Covariance, Evaluate, Init, Negatives, Select, Similarity, SimilarityData,
+    SimilaritySession, evaluate,
+};
 pub use triplet::{Sides, TripletRows};
+
+use crate::online::Step;
+use crate::options::Options;
+use crate::{Error, Result};
+
+/// A task that learns from data of this kind: what [`check::task`](crate::check::task)
+/// holds to its laws.
+pub trait Learn<D>: Options {
+    /// Learns a model, and tells the run what happens.
+    fn learn(&self, data: D, run: Run<'_>) -> Result<Fit>;
+}
+
+/// The number of threads that an option asks for: all cores unless it says otherwise.
+pub(crate) fn threads(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// The step after so many examples: half as long after `decay` of them.
+fn decayed(step: Step, decay: Option<f64>, done: u64) -> Step {
+    match decay {
+        None => step,
+        Some(examples) => Step {
+            size: step.size / (1.0 + done as f64 / examples),
+            ..step
+        },
+    }
+}
+
+/// The rank of W for so many features: the default is lowered to them, another rank is
+/// an error.
+fn rank_for<O: Options>(_: &O, rank: usize, features: usize) -> Result<usize> {
+    let specs = O::specs().iter();
+    let default = specs.filter(|spec| spec.name == "rank");
+    let default = default.filter_map(|spec| (spec.default)()).next();
+    if rank <= features {
+        return Ok(rank);
+    }
+    match default == Some(rank.to_string()) && features > 0 {
+        true => Ok(features),
+        false => Err(Error::option(
+            "rank",
+            format!("is {rank}, above n_features = {features}"),
+        )),
+    }
+}
+
+/// An error where the length of a run is given twice.
+fn check_length(steps: Option<u64>, epochs: Option<u64>) -> Result<()> {
+    match steps.is_some() && epochs.is_some() {
+        true => Err(Error::option("epochs", "cannot be given beside `steps`")),
+        false => Ok(()),
+    }
+}
+
+/// The error of an evaluation that was stopped.
+fn given_up() -> Error {
+    Error::interrupted("interrupted before the evaluation was done")
+}

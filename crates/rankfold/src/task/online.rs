@@ -7,9 +7,9 @@
 //! so that one has the weight of the rarest known feature (a term seen once),
 //! mean 0 and scale 1, and a missing cell of it is 0.
 
+use super::course::count;
+use super::decayed;
 use super::ranking::LabelLearner;
-use super::session::count;
-use super::stepper::decayed;
 use super::triplet::{Examples, Sides, TripletRows};
 use crate::data::{Features, StreamRow};
 use crate::form::{Form, Newcomer, Side};

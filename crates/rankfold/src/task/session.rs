@@ -1,604 +1,509 @@
-//! A training run as a state machine: the caller says how far to go, and may
-//! look, save or stop between any two steps. What is learned does not depend
-//! on where the caller looks.
+//! Learning step by step, as a state machine: the caller says how far to go, and may
+//! save or stop between any two steps. What is learned does not depend on where the
+//! caller does so.
+//!
+//! A [`Session`] owns the course of a run: counters, curve, best model, average,
+//! patience, checkpoints. What steps and what judges is the [`Work`] of a task.
 
-use super::average::{self, Average, AverageState};
-use super::checkpoint::{self, Best, BestState, Checkpoint, State, Window};
-use super::inputs::{Inputs, Things, TrainingData, triplets};
-use super::similarity::{
-    Classified, Negatives, Select, Similarity, evaluate, evaluate_among, metrics,
-};
-use super::step_size::{self, Prefer, Trial};
-use super::stepper::Stepper;
-use super::triplet::Sides;
-use crate::data::{Features, Labelled};
-use crate::eval::{Cosine, Retrieval, retrieval};
-use crate::form::{Form, FormRef};
+use super::average::{Average, AverageState};
+use super::checkpoint::{self, BestState, Checkpoint, State};
+use super::course::Course;
+use super::run::{CurvePoint, Event, Fit, Report, Run, Stop, Trial};
+use crate::data::Features;
+use crate::form::{Form, FormRef, Side};
 use crate::model::{
-    Card, Counters, Distances, HistoryPoint, Knowledge, Metrics, Model, Objects, Precise,
-    Preprocess, forms, save_parts,
+    Card, Counters, Knowledge, Metrics, Model, Objects, Precise, Preprocess, forms, save_parts,
 };
-use crate::online::{Learned, Outcome, Rule};
-use crate::random::{Random, splitmix64};
-use crate::sample::{Given, Triplets};
-use crate::{Error, Real, Result};
-use serde::{Deserialize, Serialize};
+use crate::online::Learned;
+use crate::options::Options;
+use crate::sample::Position;
+use crate::{Real, Result};
+use std::borrow::Cow;
 use std::path::Path;
 
-/// Separate streams of random numbers for separate purposes.
-const PRETRAINING: u64 = 1;
-const HELD_OUT: u64 = 2;
+/// Steps between two questions whether to stop.
+const STRIDE: u64 = 1_000;
 
-/// Triplets of a pre-training run, and held-out ones that judge it.
-const PRETRAINING_STEPS: u64 = 5_000;
-/// Fewer, because a step of LEGO passes over the whole matrix.
-const PRETRAINING_STEPS_OF_LEGO: u64 = 300;
-const HELD_OUT_TRIPLETS: usize = 10_000;
+/// Asks whether to go on; it may be called from other threads.
+pub type GoOn<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Why training ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stopped {
-    /// All steps are done.
-    Steps,
-    /// Validation has not improved for as long as was asked.
-    Patience,
+/// W and the biases that go with it.
+#[derive(Debug, Clone)]
+pub struct Snapshot<R> {
+    pub(crate) form: Form<R>,
+    pub(crate) bias: Option<Vec<f64>>,
 }
 
-/// A point of the learning curve.
-pub type CurvePoint = HistoryPoint;
-
-/// What [`Session::advance`] came to.
+/// What validation came to.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// It went as far as it was told.
-    Progress,
-    /// It reached a point of the learning curve.
-    Measured(CurvePoint),
-    /// There is nothing more to do.
-    Finished(Stopped),
+pub enum Validated {
+    /// It was given up, because the run is to stop.
+    GivenUp,
+    /// These metrics; none where W cannot be measured.
+    Found(Metrics),
 }
 
-/// Counts a step on so many examples, whose mean loss it is. Counters may come
-/// from a file, which is not trusted: they stop at the largest value.
-pub(super) fn count(counters: &mut Counters, examples: u64, learned: &Learned) {
-    let one_more = |counter: &mut u64| *counter = counter.saturating_add(1);
-    counters.steps = counters.steps.saturating_add(examples);
-    match learned.outcome {
-        Outcome::Moved => one_more(&mut counters.updates),
-        Outcome::Refused => one_more(&mut counters.refused),
-        Outcome::Idle => {}
+/// The features and the preprocessing of one side.
+pub type SideParts<'a> = (Cow<'a, Features>, Cow<'a, Preprocess>);
+
+/// What changes when the data of a run does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprints {
+    /// Of all data but the objects.
+    pub rows: u64,
+    /// Of the objects, where there are some.
+    pub objects: Option<u64>,
+}
+
+/// What a task does in a session.
+pub trait Work {
+    /// The precision of the tall factors.
+    type Real: Real;
+    /// The options of the task.
+    type Options: Options;
+
+    /// The options of the run.
+    fn options(&self) -> &Self::Options;
+
+    /// Measurements without a gain after which the run stops.
+    fn patience(&self) -> Option<u32>;
+
+    /// What changes when the data does.
+    fn fingerprints(&self) -> Fingerprints;
+
+    /// Takes one step after `done` examples; says how many examples it used.
+    fn step(&mut self, done: u64) -> (u64, Learned);
+
+    /// Rows that nothing is learned from.
+    fn skipped(&self) -> usize {
+        0
     }
-    let sum = counters.total_loss + learned.loss * examples as f64;
-    if sum.is_finite() {
-        counters.total_loss = sum;
+
+    /// Where the source of examples stands, unless the counters say it.
+    fn position(&self) -> Option<Position> {
+        None
+    }
+
+    /// W as it is now.
+    fn form(&self) -> FormRef<'_, Self::Real>;
+
+    /// The biases that are learned beside W.
+    fn bias(&self) -> Option<&[f64]> {
+        None
+    }
+
+    /// Steps between two snapshots that are averaged, where an average is kept.
+    fn average_every(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether there are validation data.
+    fn is_validated(&self) -> bool;
+
+    /// Measures a model of this W and these biases on the validation data.
+    fn validate(
+        &self,
+        form: FormRef<'_, Self::Real>,
+        bias: Option<&[f64]>,
+        go_on: GoOn<'_>,
+    ) -> Result<Validated>;
+
+    /// The step size in use.
+    fn step_size(&self) -> f64;
+
+    /// The settings that were tried before the first step.
+    fn trials(&self) -> &[Trial];
+
+    /// What the card says beside counters and history.
+    fn card(&self) -> Card;
+
+    /// What the model knows beside W, with these biases.
+    fn knowledge(&self, bias: Option<Vec<f64>>) -> Knowledge;
+
+    /// The two sides; the right one where objects are other things than rows.
+    fn sides(&self) -> (SideParts<'_>, Option<SideParts<'_>>);
+
+    /// The last touch: W as models store it, and what the card says of it.
+    fn finish(&self, form: Form<Self::Real>, _card: &mut Card) -> Result<Form<Self::Real>> {
+        Ok(form)
+    }
+
+    /// What the report says beside the usual.
+    fn describe(&self, report: Report) -> Report {
+        report
     }
 }
 
-/// A training run of [`Similarity`].
+/// A training run that the caller drives.
 #[derive(Debug)]
-pub struct Session<'a, R: Real> {
-    options: Similarity,
-    inputs: Inputs<'a, R>,
-    trials: Vec<Trial>,
-    /// Steps of the whole run, and between two points of the curve.
-    total: u64,
-    every: u64,
-    stepper: Stepper<R>,
-    average: Option<Average<R>>,
-    counters: Counters,
-    /// Points with validation metrics.
-    history: Vec<CurvePoint>,
-    window: Window,
-    /// The step of the last point of the curve.
-    measured: u64,
-    best: Option<Best<R>>,
-    without_gain: u32,
-    finished: Option<Stopped>,
+pub struct Session<W: Work> {
+    work: W,
+    course: Course<Snapshot<W::Real>>,
+    average: Option<Average<W::Real>>,
 }
 
-impl<'a, R: Real> Session<'a, R> {
-    /// Prepares a run: on triplets drawn from the labels, or on those given;
-    /// validated on the rows given, or on a part of the training rows. With
-    /// objects, which [`TrainingData`] may have, positives and negatives are such;
-    /// given triplets name a row and two objects, and validation rows look for
-    /// objects.
-    pub fn new(
-        options: &Similarity,
-        data: impl Into<TrainingData<'a, R>>,
-        given: Option<Given>,
-        valid: Option<&Labelled<R>>,
-    ) -> Result<Self> {
-        options.check()?;
-        if options.select != Select::Random && given.is_some() {
-            return Err(Error::input(
-                "given triplets are learned from in their order: uncertain ones can be chosen only where triplets are drawn from labels",
-            ));
-        }
-        let inputs = Inputs::new(options, data.into(), given, valid)?;
-        let form = options.start(&inputs)?;
-        let distances = (options.learner == Rule::Lego).then(|| inputs.distances(options.seed));
-        let mut session = Self::at_start(options, inputs, form, 0, distances)?;
-        match options.step_size {
-            Some(size) => session.stepper.step.size = size,
-            None if options.learner.is_passive_aggressive() => {
-                session.stepper.step.size = options.aggressiveness;
-            }
-            None if options.learner.is_aroma() => {
-                session.stepper.step.size = options.confidence_r;
-            }
-            None => session.choose_step()?,
-        }
-        session.settle();
-        Ok(session)
-    }
-
-    /// Goes on from a checkpoint of the same run; only the number of steps and
-    /// what is measured on the way may differ.
-    pub fn resume(
-        options: &Similarity,
-        data: impl Into<TrainingData<'a, R>>,
-        given: Option<Given>,
-        valid: Option<&Labelled<R>>,
-        checkpoint: Checkpoint,
-    ) -> Result<Self> {
-        options.check()?;
-        let mut inputs = Inputs::new(options, data.into(), given, valid)?;
-        checkpoint.check(options, &inputs)?;
-        let Checkpoint {
-            model,
-            state,
-            best,
-            average,
-            ..
-        } = checkpoint;
-        if !state.position.is_some_and(|at| inputs.triplets.seek(at)) {
-            return Err(Error::input(
-                "the checkpoint was made with another source of triplets",
-            ));
-        }
-        let seen = model.card.counters.steps;
-        let (form, distances) = (model.form.into_precision()?, model.card.distances);
-        let mut session = Self::at_start(options, inputs, form, seen, distances)?;
-        session.stepper.step.size = model.card.step_size;
-        session.counters = model.card.counters;
-        session.history = model.card.history;
-        session.window = state.window;
-        session.measured = state.measured;
-        session.without_gain = state.without_gain;
-        if let (Some(kept), Some(form)) = (state.best, best) {
-            session.best = Some(Best {
-                form: form.into_precision()?,
-                counters: kept.counters,
-                map: kept.map,
-            });
-        }
-        if let (Some(kept), Some(form)) = (state.average, average) {
-            session.average = Some(Average {
-                form: form.into_precision()?,
-                looks: kept.looks,
-                at: kept.at,
-            });
-        }
-        session.settle();
-        Ok(session)
-    }
-
-    fn at_start(
-        options: &Similarity,
-        inputs: Inputs<'a, R>,
-        form: Form<R>,
-        seen: u64,
-        distances: Option<Distances>,
-    ) -> Result<Self> {
-        // Whole batches only: a run that is made longer later is the longer run.
-        let total = inputs.steps(options);
-        let total = total.checked_next_multiple_of(options.batch as u64);
-        let total = total.unwrap_or(u64::MAX);
-        Ok(Session {
-            options: options.clone(),
-            trials: Vec::new(),
-            total,
-            // Points lie between two steps.
-            every: options
-                .curve_every
-                .unwrap_or(total.div_ceil(20).max(1))
-                .checked_next_multiple_of(options.batch as u64)
-                .unwrap_or(u64::MAX),
-            stepper: Stepper::new(options, form, seen, distances)?,
+impl<W: Work> Session<W> {
+    /// A run from its start.
+    pub(crate) fn new(work: W, course: Course<Snapshot<W::Real>>) -> Self {
+        let mut session = Session {
+            work,
+            course,
             average: None,
-            counters: Counters::default(),
-            history: Vec::new(),
-            window: Window::default(),
-            measured: 0,
-            best: None,
-            without_gain: 0,
-            finished: None,
-            inputs,
-        })
+        };
+        session.settle();
+        session
     }
 
-    /// Tries every candidate of the step size on triplets apart from those
-    /// that judge it.
-    fn choose_step(&mut self) -> Result<()> {
-        let seed = self.options.seed;
-        let mut steps = match self.options.learner {
-            Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
-            _ => PRETRAINING_STEPS * self.options.batch as u64,
+    /// A run that goes on from a checkpoint. The work stands where the checkpoint says.
+    pub(crate) fn resumed(
+        work: W,
+        course: Course<Snapshot<W::Real>>,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self> {
+        let state: State = checkpoint.state()?;
+        let (rows, objects) = (state.fingerprint, state.objects);
+        let found = work.fingerprints();
+        if rows != found.rows {
+            return Err(checkpoint.error("the checkpoint was made with other data"));
         }
-        .min(self.total.max(1));
-        let (training, judge) = match &self.inputs.triplets {
-            Triplets::Listed(list) => {
-                // The first four fifths train, the rest judges.
-                steps = steps.min((list.len() as u64 * 4 / 5).max(1));
-                let later = list.after(steps as usize);
-                (Triplets::Listed(list.clone()), Triplets::Listed(later))
-            }
-            Triplets::Own(source) => {
-                // What comes later judges.
-                let mut later = source.clone();
-                (0..steps).for_each(|_| {
-                    later.draw();
-                });
-                (Triplets::Own(source.clone()), Triplets::Own(later))
-            }
-            Triplets::Labels(_) | Triplets::Objects(_) => {
-                // Every fifth row judges; when a class is too small for that, all do.
-                let rows = &self.inputs.rows;
-                let known = rows.classes.as_deref().expect("triplets came from classes");
-                let objects = self.inputs.objects.as_ref();
-                let objects = objects.and_then(|objects| objects.classes.as_deref());
-                let members = &rows.members;
-                let judges = |&row: &u32| splitmix64(seed ^ u64::from(row)).is_multiple_of(5);
-                let (late, early): (Vec<u32>, Vec<u32>) =
-                    members.iter().partition(|row| judges(row));
-                let source = |rows: &[u32], purpose| {
-                    triplets(known, rows, objects, Random::new(seed, purpose))
-                };
-                match (source(&early, PRETRAINING), source(&late, HELD_OUT)) {
-                    (Ok(training), Ok(judge)) => (training, judge),
-                    _ => (source(members, PRETRAINING)?, source(members, HELD_OUT)?),
-                }
-            }
+        if objects != found.objects {
+            return Err(checkpoint.error(match objects {
+                Some(_) => "the checkpoint was made with other objects",
+                None => "the checkpoint was made without objects",
+            }));
+        }
+        let mut session = Session {
+            work,
+            course,
+            average: None,
         };
-        let grid = step_size::grid(self.options.learner, self.options.batch);
-        let (start, rows) = (&self.stepper, self.inputs.sides());
-        let hard = self.options.negatives != Negatives::Random;
-        let prefer = match hard || self.options.learner == Rule::Lego {
-            true => Prefer::Small,
-            false => Prefer::Large,
+        let labels = session.work.bias().map(<[f64]>::len);
+        let view = session.work.form();
+        let read = |prefix: &str, upkeep| -> Result<Snapshot<W::Real>> {
+            let file = checkpoint.file()?;
+            Ok(Snapshot {
+                form: forms::read(&file, view.name(), view.rank(), upkeep, prefix)?,
+                bias: labels
+                    .map(|labels| file.f64s(&format!("{prefix}{}", checkpoint::BIAS), labels))
+                    .transpose()?,
+            })
         };
-        let count = HELD_OUT_TRIPLETS;
-        self.trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
-        self.stepper.step.size = step_size::best(&self.trials, count, prefer);
-        Ok(())
+        let best = state.best.clone();
+        let best = best.map(|kept| read(checkpoint::BEST, kept.upkeep));
+        let best = best.transpose()?;
+        let average = match &state.average {
+            None => None,
+            Some(kept) => Some(Average {
+                snapshot: read(checkpoint::AVERAGE, kept.upkeep.clone())?,
+                snapshots: kept.snapshots,
+                at: kept.at,
+            }),
+        };
+        session.average = average;
+        session
+            .course
+            .restore(checkpoint.model()?.card, &state, best);
+        session.settle();
+        Ok(session)
     }
 
-    /// The candidates of the step size with their error on held-out triplets,
-    /// when it was chosen and not given.
-    pub fn step_trials(&self) -> Vec<(f64, f64)> {
-        self.trials.iter().map(|t| (t.size, t.wrong)).collect()
+    /// What the task does in it.
+    pub fn work(&self) -> &W {
+        &self.work
+    }
+
+    /// The settings that were tried before the first step.
+    pub fn trials(&self) -> &[Trial] {
+        self.work.trials()
     }
 
     /// The step size in use.
     pub fn step_size(&self) -> f64 {
-        self.stepper.step.size
+        self.work.step_size()
     }
 
     /// Rank of W.
     pub fn rank(&self) -> usize {
-        self.form().rank()
+        self.work.form().rank()
     }
 
-    /// `sparse` where only touched entries of W are stored, because all of them do
-    /// not fit in memory; else `dense`.
+    /// `sparse` where only touched entries of W are stored, because all of them do not
+    /// fit in memory; else `dense`.
     pub fn storage(&self) -> &'static str {
-        self.form().storage()
+        self.work.form().storage()
+    }
+
+    /// Rows that nothing is learned from.
+    pub fn skipped(&self) -> usize {
+        self.work.skipped()
     }
 
     /// Steps of the whole run.
     pub fn total_steps(&self) -> u64 {
-        self.total
+        self.course.total
     }
 
     /// What was done so far.
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.course.counters
     }
 
     /// Mean loss since the last point of the curve.
     pub fn running_loss(&self) -> f64 {
-        self.window.loss / self.window.steps.max(1) as f64
+        self.course.running_loss()
     }
 
     /// The points of the learning curve so far that have validation metrics.
     pub fn history(&self) -> &[CurvePoint] {
-        &self.history
+        &self.course.history
     }
 
     /// Validation metrics of the model that would be kept now.
     pub fn metrics(&self) -> Metrics {
-        match &self.best {
-            Some(best) => {
-                let at_best = |p: &&CurvePoint| p.counters == best.counters;
-                self.history
-                    .iter()
-                    .find(at_best)
-                    .map(|p| p.metrics.clone())
-                    .unwrap_or_default()
-            }
-            None => Metrics::new(),
-        }
+        self.course.metrics()
     }
 
-    /// Rows that cannot be queries, because no object has their class.
-    pub fn skipped(&self) -> usize {
-        match &self.inputs.triplets {
-            Triplets::Objects(source) => source.skipped(),
-            _ => 0,
-        }
-    }
-
-    /// The validation metrics of the simple control: the cosine between the
-    /// rows themselves. Objects are other things, so there is none for them.
-    pub fn validation_control(&self) -> Option<Metrics> {
-        if self.inputs.objects.is_some() {
-            return None;
-        }
-        let valid = self.inputs.validation.as_ref()?;
-        let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
-        let chosen = rows.select(valid.members.iter().map(|&i| i as usize));
-        let found = retrieval(
-            &Cosine::new(&chosen),
-            &valid.classes,
-            self.options.threads,
-            &|_| true,
-        );
-        found.map(|found| metrics(&found))
-    }
-
-    /// Goes on for at most this many steps, to the next point of the learning
-    /// curve at the farthest.
+    /// Takes at most this many steps, to the next point of the learning curve at the
+    /// farthest.
     pub fn advance(&mut self, at_most: u64) -> Result<Event> {
         self.advance_while(at_most, &|| true)
     }
 
-    /// The same, and gives up a measurement when `go_on` says no: the point is
-    /// measured when the run goes on, now or from a checkpoint.
-    pub fn advance_while(
-        &mut self,
-        at_most: u64,
-        go_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Event> {
-        if let Some(stopped) = self.finished {
-            return Ok(Event::Finished(stopped));
+    /// The same, and gives up a measurement when `go_on` says no: the point is measured
+    /// when the run goes on, now or from a checkpoint.
+    pub fn advance_while(&mut self, at_most: u64, go_on: GoOn<'_>) -> Result<Event> {
+        if let Some(stop) = self.course.finished {
+            return Ok(Event::Finished(stop));
         }
-        if !self.is_due() {
-            let done = self.counters.steps;
-            let boundary = ((done / self.every + 1) * self.every).min(self.total);
-            let until = done.saturating_add(at_most).min(boundary);
-            while self.counters.steps < until {
+        if !self.course.is_due() {
+            let boundary = self.course.boundary();
+            let until = self.course.counters.steps.saturating_add(at_most);
+            let until = until.min(boundary);
+            while self.course.counters.steps < until {
                 self.take_step();
             }
-            if self.counters.steps < boundary {
-                return Ok(Event::Progress);
+            if self.course.counters.steps < boundary {
+                return Ok(self.progress());
             }
         }
-        let Some(point) = self.measure(go_on)? else {
-            return Ok(Event::Progress);
+        let metrics = match self.work.is_validated() {
+            false => None,
+            true => {
+                let (form, bias) = self.current();
+                match self.work.validate(form, bias, go_on)? {
+                    Validated::GivenUp => return Ok(self.progress()),
+                    Validated::Found(metrics) => Some(metrics),
+                }
+            }
         };
+        let (work, average) = (&self.work, &self.average);
+        let point = self.course.measured(metrics, || match average {
+            Some(average) => average.snapshot.clone(),
+            None => snapshot(work),
+        });
         self.settle();
         Ok(Event::Measured(point))
     }
 
+    fn progress(&self) -> Event {
+        Event::Progress {
+            done: self.course.counters.steps,
+            total: self.course.total,
+        }
+    }
+
     #[inline]
     fn take_step(&mut self) {
-        let Inputs {
-            rows,
-            objects,
-            triplets,
-            ..
-        } = &mut self.inputs;
-        let sides = Sides {
-            left: &*rows.rows,
-            right: objects.as_ref().map_or(&*rows.rows, |o| &*o.rows),
-        };
-        let done = self.counters.steps;
-        let (used, learned) = self.stepper.take(sides, triplets, done);
-        count(&mut self.counters, used, &learned);
-        if learned.loss.is_finite() {
-            self.window.loss += learned.loss * used as f64;
-            self.window.steps += used;
+        let (used, learned) = self.work.step(self.course.counters.steps);
+        self.course.count_batch(used, &learned);
+        if let Some(interval) = self.work.average_every()
+            && self.course.counters.steps.is_multiple_of(interval)
+        {
+            self.add_to_average();
         }
-        if self.options.average {
-            let Sides { left, right } = self.inputs.sides();
-            let columns = left.columns().max(right.columns());
-            let interval = average::interval(columns, self.options.batch);
-            if self.counters.steps.is_multiple_of(interval) {
-                let step = self.counters.steps;
-                Average::add(&mut self.average, self.stepper.learner.form(), step);
-            }
-        }
+    }
+
+    fn add_to_average(&mut self) {
+        let (form, bias) = (self.work.form(), self.work.bias());
+        Average::add(&mut self.average, form, bias, self.course.counters.steps);
     }
 
     /// What the model would be now: the average, or the last W.
-    fn form(&self) -> FormRef<'_, R> {
+    fn current(&self) -> (FormRef<'_, W::Real>, Option<&[f64]>) {
         match &self.average {
-            Some(average) => average.form.view(),
-            None => self.stepper.learner.form(),
+            Some(Average { snapshot, .. }) => (snapshot.form.view(), snapshot.bias.as_deref()),
+            None => (self.work.form(), self.work.bias()),
         }
-    }
-
-    /// Whether a point of the curve has been reached and not been measured.
-    fn is_due(&self) -> bool {
-        let steps = self.counters.steps;
-        let reached = steps > 0 && (steps.is_multiple_of(self.every) || steps == self.total);
-        reached && self.measured < steps
-    }
-
-    fn measure(&mut self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Option<CurvePoint>> {
-        let mut point = CurvePoint {
-            counters: self.counters,
-            loss: self.running_loss(),
-            metrics: Metrics::new(),
-        };
-        if let Some(valid) = &self.inputs.validation {
-            let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
-            let (score, threads) = (self.options.score, self.options.threads);
-            let form = self.form();
-            // A form that has lost rank cannot be measured; the best one so far is
-            // still good.
-            let lost = form.factors().is_some() && form.gauge().is_none();
-            let found = match lost {
-                true => None,
-                false => {
-                    let go_on = |_| go_on();
-                    let (members, classes) = (&valid.members, &valid.classes);
-                    let objects = self.inputs.objects.as_ref();
-                    let found = match objects.and_then(Things::classified) {
-                        None => evaluate(form, rows, members, classes, score, threads, &go_on)?,
-                        Some(objects) => {
-                            let queries = Classified {
-                                rows,
-                                members,
-                                classes,
-                            };
-                            evaluate_among(form, queries, objects, score, threads, &go_on)?
-                        }
-                    };
-                    match found {
-                        None => return Ok(None),
-                        found => found,
-                    }
-                }
-            };
-            if let Some(found) = &found {
-                point.metrics = metrics(found);
-            }
-            let gained = |found: &Retrieval| {
-                let best = self.best.as_ref().map(|best| best.map);
-                best.is_none_or(|best| found.map > best)
-            };
-            match found.filter(gained) {
-                Some(found) => {
-                    let best = Best {
-                        form: form.to_form(),
-                        counters: self.counters,
-                        map: found.map,
-                    };
-                    self.best = Some(best);
-                    self.without_gain = 0;
-                }
-                None => self.without_gain += 1,
-            }
-        }
-        self.window = Window::default();
-        self.measured = self.counters.steps;
-        // The curve without metrics says how often someone looked, not what was
-        // learned; the sum of all losses is in the counters.
-        if !point.metrics.is_empty() {
-            self.history.push(point.clone());
-        }
-        Ok(Some(point))
     }
 
     fn settle(&mut self) {
-        let patience = self.options.patience.unwrap_or(u32::MAX);
-        if self.inputs.validation.is_some() && self.without_gain >= patience {
-            self.finished = Some(Stopped::Patience);
-        } else if self.counters.steps >= self.total && !self.is_due() {
-            self.finished = Some(Stopped::Steps);
-        }
-    }
-
-    fn card(&self, counters: Counters) -> Card {
-        Card {
-            score: self.options.score,
-            seed: self.options.seed,
-            step_size: self.stepper.step.size,
-            step_limit: self.options.step_limit,
-            decay: self.options.decay,
-            distances: self.stepper.examples.distances(),
-            aroma: self
-                .options
-                .learner
-                .is_aroma()
-                .then_some(self.options.aroma),
-            init: self.options.init.name().into(),
-            counters,
-            history: self.history.clone(),
-            ..Card::new(self.options.learner.name())
-        }
+        let (validated, patience) = (self.work.is_validated(), self.work.patience());
+        self.course.settle(validated, patience);
     }
 
     /// Writes all that is needed to go on later. It changes nothing: a run with
     /// checkpoints gives the same model as one without.
     pub fn save_checkpoint(&self, path: impl AsRef<Path>, seconds: f64) -> Result<()> {
+        let Fingerprints { rows, objects } = self.work.fingerprints();
+        let best = self.course.best.as_ref();
         let state = State {
-            options: self.options.clone(),
-            fingerprint: self.inputs.fingerprint,
-            objects: self.inputs.objects_fingerprint,
-            position: Some(self.inputs.triplets.position()),
-            window: self.window,
-            measured: self.measured,
-            without_gain: self.without_gain,
+            options: checkpoint::json(self.work.options())?,
+            fingerprint: rows,
+            objects,
+            position: self.work.position(),
+            window: self.course.window,
+            measured: self.course.measured,
+            without_gain: self.course.without_gain,
             seconds,
-            best: self.best.as_ref().map(|best| BestState {
+            best: best.map(|best| BestState {
                 counters: best.counters,
-                map: best.map,
-                upkeep: forms::upkeep(best.form.view()),
+                map: best.merit,
+                upkeep: forms::upkeep(best.model.form.view()),
             }),
             average: self.average.as_ref().map(|average| AverageState {
-                looks: average.looks,
+                snapshots: average.snapshots,
                 at: average.at,
-                upkeep: forms::upkeep(average.form.view()),
+                upkeep: forms::upkeep(average.snapshot.form.view()),
             }),
         };
-        let best = self.best.as_ref().map(|best| &best.form);
-        let average = self.average.as_ref().map(|average| &average.form);
-        let more = checkpoint::tensors(&state, best, average)?;
-        fn parts<'t, R: Real>(things: &'t Things<'_, R>) -> (&'t Features, &'t Preprocess) {
-            (things.features, &things.preprocess)
+        let mut more = vec![checkpoint::state_tensor(&state)?];
+        for (prefix, kept) in [
+            (checkpoint::BEST, best.map(|best| &best.model)),
+            (
+                checkpoint::AVERAGE,
+                self.average.as_ref().map(|a| &a.snapshot),
+            ),
+        ] {
+            let Some(kept) = kept else { continue };
+            more.extend(forms::tensors(kept.form.view(), prefix));
+            more.extend(checkpoint::bias_tensor(prefix, kept.bias.as_deref()));
         }
-        let (card, form) = (self.card(self.counters), self.stepper.learner.form());
+        let card = self.card(self.course.counters);
+        let knowledge = self.work.knowledge(self.work.bias().map(<[f64]>::to_vec));
+        let (left, right) = self.work.sides();
         save_parts(
             path.as_ref(),
-            (&card, &Knowledge::Similarity),
-            form,
-            parts(&self.inputs.rows),
-            self.inputs.objects.as_ref().map(parts),
+            (&card, &knowledge),
+            self.work.form(),
+            (&left.0, &left.1),
+            right
+                .as_ref()
+                .map(|(features, steps)| (&**features, &**steps)),
             more,
         )
     }
 
+    fn card(&self, counters: Counters) -> Card {
+        Card {
+            counters,
+            history: self.course.history.clone(),
+            ..self.work.card()
+        }
+    }
+
+    /// Runs to the end, tells what happens, and saves checkpoints.
+    pub(crate) fn drive(mut self, mut run: Run<'_>) -> Result<Fit> {
+        let total = self.course.total;
+        let never = || false;
+        let stop = run.stop().unwrap_or(&never);
+        for trial in self.work.trials() {
+            run.tell(&Event::Tried(trial.clone()));
+        }
+        let stopped = loop {
+            let done = self.course.counters.steps;
+            if !run.tell(&self.progress()) {
+                break Stop::Interrupted;
+            }
+            let stride = STRIDE.min(run.to_checkpoint(done, total));
+            match self.advance_while(stride, &|| !stop())? {
+                Event::Finished(stop) => break stop,
+                // Progress is told at the start of the loop.
+                Event::Progress { .. } => {}
+                event => _ = run.tell(&event),
+            }
+            if run.checkpoint_is_due(done, self.course.counters.steps, total) {
+                run.save(&mut |path, seconds| self.save_checkpoint(path, seconds));
+            }
+        };
+        if stopped == Stop::Interrupted {
+            run.save_interrupted(&mut |path, seconds| self.save_checkpoint(path, seconds))?;
+        }
+        let mut report = Report::new(stopped, self.counters());
+        report.metrics = self.metrics();
+        report.trials = self.work.trials().to_vec();
+        let report = self.work.describe(report);
+        let model = self.into_model()?;
+        run.tell(&Event::Finished(stopped));
+        Ok(Fit { model, report })
+    }
+
     /// The model: the best one by validation, or the last one.
     pub fn into_model(mut self) -> Result<Model> {
-        if self.options.average {
-            // The last W counts, wherever the last look was.
-            let (learner, step) = (&self.stepper.learner, self.counters.steps);
-            Average::add(&mut self.average, learner.form(), step);
+        if self.work.average_every().is_some() {
+            // The last W counts, wherever the last snapshot was taken.
+            self.add_to_average();
         }
-        let counters = self
-            .best
-            .as_ref()
-            .map_or(self.counters, |best| best.counters);
-        let mut card = self.card(counters);
-        let form = match (self.best, self.average) {
-            (Some(best), _) => best.form,
-            (None, Some(average)) => average.form,
-            (None, None) => self.stepper.learner.into_form(),
+        let best = self.course.best.take();
+        let counters = best.as_ref().map_or(self.counters(), |best| best.counters);
+        let kept = match (best, self.average.take()) {
+            (Some(best), _) => best.model,
+            (None, Some(average)) => average.snapshot,
+            (None, None) => snapshot(&self.work),
         };
-        card.variance_scale = self.inputs.variance_scale(form.view(), card.seed);
+        self.model_of(kept, counters)
+    }
+
+    /// The model of another W that the same data led to.
+    pub(crate) fn model_of(&self, kept: Snapshot<W::Real>, counters: Counters) -> Result<Model> {
+        let mut card = self.card(counters);
+        let form = self.work.finish(kept.form, &mut card)?;
+        let ((features, preprocess), right) = self.work.sides();
         Ok(Model {
             card,
             form: Precise::new(form),
-            features: self.inputs.rows.features.clone(),
-            preprocess: self.inputs.rows.preprocess,
-            objects: self.inputs.objects.map(|objects| Objects {
-                features: objects.features.clone(),
-                preprocess: objects.preprocess,
+            features: features.into_owned(),
+            preprocess: preprocess.into_owned(),
+            objects: right.map(|(features, preprocess)| Objects {
+                features: features.into_owned(),
+                preprocess: preprocess.into_owned(),
             }),
-            knowledge: Knowledge::Similarity,
+            knowledge: self.work.knowledge(kept.bias),
         })
+    }
+}
+
+fn snapshot<W: Work>(work: &W) -> Snapshot<W::Real> {
+    Snapshot {
+        form: work.form().to_form(),
+        bias: work.bias().map(<[f64]>::to_vec),
+    }
+}
+
+/// The model of a checkpoint; an error where a run of these options on data of this
+/// shape cannot go on from it.
+pub(crate) fn check_resumed<R: Real, O: Options>(
+    checkpoint: &Checkpoint,
+    options: &O,
+    features: &Features,
+    shape: (usize, usize),
+) -> Result<Model> {
+    checkpoint.check_options(options)?;
+    let model = checkpoint.model()?;
+    if model.precision() != R::NAME {
+        return Err(checkpoint.error(format!(
+            "the checkpoint was made with precision {}, this run asks for {}",
+            model.precision(),
+            R::NAME
+        )));
+    }
+    if features.vocabulary() != model.vocabulary() {
+        return Err(checkpoint.error(match model.vocabulary() {
+            Some(_) => "the checkpoint was made with another vocabulary",
+            None => "the checkpoint was made without a vocabulary",
+        }));
+    }
+    match (model.columns(), model.columns_of(Side::Right)) == shape {
+        true => Ok(model),
+        false => Err(checkpoint.error("the checkpoint was made with other data")),
     }
 }

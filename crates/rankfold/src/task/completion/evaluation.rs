@@ -3,22 +3,8 @@
 use crate::batch::Part;
 use crate::data::Ratings;
 use crate::model::{Metrics, Model};
+use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Result};
-
-/// What was found on ratings, with biases alone beside it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RatingEvaluation {
-    /// `rmse` and `mae` of the model.
-    pub model: Metrics,
-    /// The same of a mean and biases alone.
-    pub control: Metrics,
-    /// Ratings.
-    pub rows: usize,
-    /// Ratings of users that the model does not know.
-    pub unknown_users: usize,
-    /// Ratings of items that it does not know.
-    pub unknown_items: usize,
-}
 
 /// Errors on their way to metrics.
 #[derive(Default)]
@@ -46,12 +32,12 @@ impl Errors {
 
 impl Model {
     /// Measures a model of ratings on others.
-    pub fn evaluate_ratings(&self, ratings: &Ratings) -> Result<RatingEvaluation> {
+    pub fn evaluate_ratings(&self, ratings: &Ratings) -> Result<Evaluation> {
         let predictor = self.rating_predictor()?;
         let (users, items) = self.rating_ids()?;
         let item: Vec<Option<u32>> = ratings.items.iter().map(|i| items.find(i)).collect();
         let rows = ratings.entries.part(Part::All).rows;
-        let (mut model, mut control) = (Errors::default(), Errors::default());
+        let (mut model, mut biases) = (Errors::default(), Errors::default());
         let (mut unknown_users, mut unknown_items) = (0, 0);
         for (row, user) in ratings.users.iter().enumerate() {
             let user = users.find(user);
@@ -61,18 +47,24 @@ impl Model {
                 unknown_users += usize::from(user.is_none());
                 unknown_items += usize::from(item.is_none());
                 model.add(predictor.rating(user, item) - y);
-                control.add(predictor.control(user, item) - y);
+                biases.add(predictor.control(user, item) - y);
             }
         }
         if model.count == 0 {
             return Err(Error::input("no ratings"));
         }
-        Ok(RatingEvaluation {
-            model: model.metrics(),
-            control: control.metrics(),
-            rows: model.count,
-            unknown_users,
-            unknown_items,
-        })
+        let mut found = Evaluation::new(model.metrics(), model.count, "ratings");
+        found
+            .baselines
+            .push(Baseline::new("biases", biases.metrics()));
+        let note = |count: usize, what: &str| {
+            format!("{count} ratings are of {what} that the model does not know")
+        };
+        Ok(found
+            .with("repeated", ratings.repeated)
+            .with("unknown_users", unknown_users)
+            .with("unknown_items", unknown_items)
+            .noting(unknown_users, || note(unknown_users, "users"))
+            .noting(unknown_items, || note(unknown_items, "items")))
     }
 }

@@ -12,8 +12,7 @@ mod learner;
 mod online;
 mod recommend;
 
-pub use choose::Trial;
-pub use evaluation::RatingEvaluation;
+pub use choose::Trial as RatingTrial;
 pub use learner::{CompletionLearner, CompletionSolver, CompletionStart};
 pub use online::RatingLearner;
 pub use recommend::Recommendations;
@@ -25,7 +24,7 @@ use crate::linalg::Retraction;
 use crate::manifold::svd_of_product;
 use crate::model::{CompletionCard, HistoryPoint, Metrics, Model, Rated, RatingBiases};
 use crate::{Error, Ids, Real, Result};
-use choose::{Judge, Seen};
+use choose::{Judge, Seen, Trial};
 use fit::{Fit, biases_only};
 use learner::Method;
 
@@ -393,7 +392,7 @@ impl Completion {
         };
         let (mut model, lost_rank) = self.model_of::<R>(&matrix, (users, items), &entries)?;
         let metrics = match valid {
-            Some(valid) => model.evaluate_ratings(valid)?.model,
+            Some(valid) => model.evaluate_ratings(valid)?.metrics,
             None => {
                 let best = matrix
                     .trials

@@ -8,7 +8,7 @@ use crate::data::{Constraint, Labelled, Labels, Relation};
 use crate::eval::metrics::nmi;
 use crate::linalg::kmeans;
 use crate::model::{Knowledge, Metrics, Model, Precise};
-use crate::task::Control;
+use crate::task::run::{Baseline, Evaluation};
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result};
 use faer::Mat;
@@ -22,7 +22,7 @@ pub struct KernelTruth<'a, R> {
     /// A label an item, in the order of the items.
     pub labels: &'a Labels,
     /// The rows of the items, in their order, where the kernel came from rows: what
-    /// the controls are made of.
+    /// the baselines are made of.
     pub rows: Option<&'a Labelled<R>>,
     /// What training knew, where it did not draw it from these labels.
     pub constraints: Option<&'a [Constraint]>,
@@ -45,24 +45,10 @@ impl<'a, R> KernelTruth<'a, R> {
     }
 }
 
-/// A kernel measured on labels of its items.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KernelEvaluation {
-    /// `nmi`: the normalised mutual information of clusters and classes.
-    pub model: Metrics,
-    /// The same before learning, `start`, and before learning with items that
-    /// training knew to be alike taken for one, `must-link`.
-    pub controls: Vec<Control>,
-    /// Items.
-    pub items: usize,
-    /// Clusters.
-    pub clusters: usize,
-}
-
 impl Model {
     /// Clusters the items of a kernel by k-means, the best of ten runs, and compares
     /// the clusters with labels.
-    pub fn evaluate_kernel<R: Real>(&self, truth: KernelTruth<'_, R>) -> Result<KernelEvaluation> {
+    pub fn evaluate_kernel<R: Real>(&self, truth: KernelTruth<'_, R>) -> Result<Evaluation> {
         let items = self.items()?;
         let n = items.len();
         if truth.labels.len() != n {
@@ -93,7 +79,7 @@ impl Model {
             Knowledge::Kernel(card) => Some(card),
             _ => None,
         };
-        let mut controls = Vec::new();
+        let mut baselines = Vec::new();
         let started = card
             .zip(truth.rows)
             .filter(|(card, _)| card.function.is_some());
@@ -106,10 +92,7 @@ impl Model {
             let start = source.factor(Some(self.rank()), false, truth.threads)?;
             let start = by_rows(&start);
             let of = kmeans(&start, self.rank(), None, clusters, RUNS, seed).of;
-            controls.push(Control {
-                name: "start",
-                metrics: judged(&of),
-            });
+            baselines.push(Baseline::new("start", judged(&of)));
             let again;
             let known = match (truth.constraints, card.drawn) {
                 (Some(given), _) => Some(given),
@@ -121,18 +104,14 @@ impl Model {
             };
             if let Some(known) = known {
                 let of = must_link(&start, self.rank(), n, known, clusters, seed);
-                controls.push(Control {
-                    name: "must-link",
-                    metrics: judged(&of),
-                });
+                baselines.push(Baseline::new("must-link", judged(&of)));
             }
         }
-        Ok(KernelEvaluation {
-            model,
-            controls,
-            items: n,
-            clusters,
-        })
+        Ok(Evaluation {
+            baselines,
+            ..Evaluation::new(model, n, "items")
+        }
+        .with("clusters", clusters))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::random::Random;
 use crate::task::metric::{Bounded, Engine, Lowered, MetricLearner, MetricSolver, stored};
-use crate::task::session::CurvePoint;
+use crate::task::run::CurvePoint;
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result, memory};
 use faer::Mat;

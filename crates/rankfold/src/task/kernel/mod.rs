@@ -13,7 +13,7 @@ mod map;
 mod source;
 mod starts;
 
-pub use evaluation::{KernelEvaluation, KernelTruth};
+pub use evaluation::KernelTruth;
 pub use fit::{KernelConstraints, KernelFit};
 pub use map::{Map, MapFit, MapUpdate};
 pub use source::KernelStart;
@@ -40,7 +40,7 @@ use crate::{Error, Real, Result};
 ///
 /// let model = Kernel::polar().rank(2).constraints(200).fit(&rows).unwrap();
 /// let found = model.evaluate_kernel(KernelTruth::of(&rows)).unwrap();
-/// assert!(found.model["nmi"] > found.controls[0].metrics["nmi"]);
+/// assert!(found.metrics["nmi"] > found.baselines[0].metrics["nmi"]);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kernel {

@@ -1,7 +1,7 @@
 //! What metrics are compared with: ITML and LEGO, on all features or after PCA.
 
 use super::engine::{Bounded, Lowered, Told};
-use super::fit::{Part, Run};
+use super::fit::{Part, Setup};
 use crate::batch::{Ended, Itml, principal};
 use crate::form::Full;
 use crate::linalg::symmetric;
@@ -9,12 +9,12 @@ use crate::online::{Learner, Lego, RankOne, Step};
 use crate::{Error, Real, Result, SparseVec, memory};
 use faer::Mat;
 
-impl<R: Real> Run<'_, R> {
+impl<R: Real> Setup<'_, R> {
     /// Principal directions, and the points in them, where the rank is not full.
     fn reduced(&self, part: &Part, first: &Mat<f64>) -> Result<(Option<Mat<f64>>, Mat<f64>)> {
         let points = &part.points;
         let (k, d) = (first.ncols(), points.features());
-        let threads = self.options.threads;
+        let threads = self.options.thread_count();
         memory::require(points.len() as u128 * k as u128 * 16, "projected rows")?;
         match k == d {
             true => {
@@ -59,7 +59,7 @@ impl<R: Real> Run<'_, R> {
             Some(size) => vec![size],
             None => (-10..=3).map(|power| 10_f64.powi(power)).collect(),
         };
-        let passes = self.options.iterations.unwrap_or(1);
+        let passes = self.options.epochs.unwrap_or(1) as usize;
         let mut best: Option<(f64, Mat<f64>)> = None;
         for size in sizes {
             let w = lego(&x, bounds, size, passes)?;

@@ -6,37 +6,13 @@ use crate::data::Labelled;
 use crate::eval::{Neighbours, Votes, votes};
 use crate::model::{Knowledge, Metrics, Model};
 use crate::task::inputs::renamed;
+use crate::task::run::{Baseline, Evaluation};
 use crate::task::similarity::classes;
 use crate::{Error, Ids, Real, Result};
 use faer::Mat;
 
-/// Features up to which the controls are computed that look at all of them together.
+/// Features up to which the baselines are computed that look at all of them together.
 const MOST_FEATURES: usize = 5000;
-
-/// A simple metric beside the learned one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Control {
-    /// `euclid`, `pca` or `lda`.
-    pub name: &'static str,
-    /// What it reaches.
-    pub metrics: Metrics,
-}
-
-/// A metric measured on rows with classes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MetricEvaluation {
-    /// `knn_error`: the share of rows whose class is not that of most of their nearest
-    /// training rows.
-    pub model: Metrics,
-    /// The same after the preprocessing that the model keeps: with Euclidean
-    /// distances, and in principal and discriminant directions as many as the rank.
-    /// Where there are too many features, only the first.
-    pub controls: Vec<Control>,
-    /// Rows that were judged.
-    pub rows: usize,
-    /// Entries of features that the model does not know.
-    pub unknown_entries: usize,
-}
 
 impl Model {
     /// Lets the `k` nearest training rows of each row vote for its class; without
@@ -47,7 +23,7 @@ impl Model {
         train: Option<Labelled<R>>,
         k: usize,
         threads: usize,
-    ) -> Result<MetricEvaluation> {
+    ) -> Result<Evaluation> {
         if self.knowledge != Knowledge::Metric {
             return Err(self.knowledge.expected("metric"));
         }
@@ -55,7 +31,7 @@ impl Model {
         let needed = k + usize::from(train.is_none());
         if k == 0 || among < needed {
             return Err(Error::input(format!(
-                "{k} neighbours among {among} rows: give fewer neighbours or more rows"
+                "{k} neighbors among {among} rows: give fewer neighbors or more rows"
             )));
         }
         let mut names = Ids::new();
@@ -74,10 +50,7 @@ impl Model {
         };
         let train = train.map(|train| {
             let found = ready(train, &mut names);
-            found.map_err(|e| Error {
-                message: format!("training rows: {}", e.message),
-                ..e
-            })
+            found.map_err(|e| e.about("training rows"))
         });
         let mut train = train.transpose()?;
         let mut test = ready(data, &mut names)?;
@@ -91,7 +64,7 @@ impl Model {
             let among = train.as_ref().map(|t| t.as_seen(&t.learned, rank));
             error(votes(k, among, test.as_seen(&test.learned, rank), threads))
         };
-        let mut controls = Vec::new();
+        let mut baselines = Vec::new();
         let d = test.points.features();
         if d <= MOST_FEATURES {
             let rank = self.rank();
@@ -117,15 +90,15 @@ impl Model {
                 let among = train.as_ref().zip(a.as_ref());
                 let among = among.map(|(t, values)| t.as_seen(values, rank));
                 let metrics = error(votes(k, among, test.as_seen(&b, rank), threads));
-                controls.push(Control { name, metrics });
+                baselines.push(Baseline::new(name, metrics));
             }
         }
-        Ok(MetricEvaluation {
-            model,
-            controls,
-            rows: test.classes.len(),
-            unknown_entries,
-        })
+        Ok(Evaluation {
+            baselines,
+            ..Evaluation::new(model, test.classes.len(), "rows")
+        }
+        .unknown_entries(unknown_entries)
+        .with("neighbors", k))
     }
 }
 

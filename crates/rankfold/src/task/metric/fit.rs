@@ -4,18 +4,22 @@ use super::constraints::{given, random, squared_distance_levels};
 use super::engine::{Bounded, Engine, Told};
 use super::nearby::{nearby, star};
 use super::start::start;
-use super::{Metric, MetricInit, MetricLearner, MetricSolver, RANK};
+use super::{Metric, MetricData, MetricInit, MetricLearner, MetricSolver};
 use crate::batch::{Armijo, Bounds, Distances, Ended, Points, Wish};
-use crate::data::{Constraint, Labelled};
+use crate::data::Constraint;
 use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Psd, Tall};
 use crate::model::{
-    Card, Counters, Distances as Levels, Knowledge, Metrics, Model, Precise, Score,
+    Card, Counters, Distances as Levels, Knowledge, Metrics, Model, Precise, Score, Steps,
 };
 use crate::online::Shape;
 use crate::random::splitmix64;
+use crate::task::course::Course;
+use crate::task::driver::Driver;
+use crate::task::hold_out::hold_out_some;
 use crate::task::inputs::{Things, renamed};
-use crate::task::session::CurvePoint;
+use crate::task::rank_for;
+use crate::task::run::{CurvePoint, Fit, Run};
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
@@ -54,25 +58,6 @@ const ANEW: usize = 4;
 /// Held-out rows of a part that are judged at most.
 const MOST_JUDGED: usize = 2000;
 
-/// How a run ended.
-#[derive(Debug, Clone)]
-pub struct MetricFit {
-    /// The model: the best one by validation, or the last one.
-    pub model: Model,
-    /// Iterations done.
-    pub iterations: usize,
-    /// `converged`, `steps`, `patience` or `interrupted`.
-    pub stopped: &'static str,
-    /// Validation metrics of the model, where there were validation rows.
-    pub metrics: Metrics,
-    /// Constraints that were learned from.
-    pub constraints: usize,
-    /// Those that the model does not keep to.
-    pub violated: usize,
-    /// The cost at the end.
-    pub cost: f64,
-}
-
 /// Rows as the model sees them, with their classes where these are known.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
@@ -89,92 +74,33 @@ struct Plan {
 
 /// What a run works on.
 #[derive(Debug)]
-pub(super) struct Run<'a, R: Real> {
-    pub options: &'a Metric,
+pub(super) struct Setup<'a, R: Real> {
+    pub options: Metric,
     pub things: Things<'a, R>,
     pub train: Part,
     pub validation: Option<Part>,
 }
 
-/// How the run goes on, and the best W so far.
-struct Course<'a> {
-    see: &'a mut dyn FnMut(&CurvePoint) -> bool,
-    done: usize,
-    every: usize,
-    patience: Option<u32>,
-    without_gain: u32,
-    best: Option<(f64, Mat<f64>, usize)>,
-    history: Vec<CurvePoint>,
-    stopped: Option<&'static str>,
-}
-
-impl Course<'_> {
-    /// Looks at W after an iteration; false ends the run.
-    fn told<R: Real>(&mut self, run: &Run<'_, R>, cost: f64, factor: &Mat<f64>) -> bool {
-        self.done += 1;
-        if !self.done.is_multiple_of(self.every) {
-            return true;
-        }
-        let point = match run.options.learner.is_baseline() {
-            true => point(self.done, cost),
-            false => self.judge(run, cost, factor),
-        };
-        if !(self.see)(&point) {
-            self.stopped = Some("interrupted");
-        } else if self.without_gain >= self.patience.unwrap_or(u32::MAX) {
-            self.stopped = Some("patience");
-        }
-        self.stopped.is_none()
-    }
-
-    /// A point of the curve; with rows that judge, its error, and W kept where that is
-    /// the least.
-    fn judge<R: Real>(&mut self, run: &Run<'_, R>, cost: f64, factor: &Mat<f64>) -> CurvePoint {
-        let mut point = point(self.done, cost);
-        let Some(validation) = &run.validation else {
-            return point;
-        };
-        let error = run.knn_error(validation, factor);
-        point.metrics.insert("knn_error".into(), error);
-        self.history.push(point.clone());
-        if self.best.as_ref().is_none_or(|best| error < best.0) {
-            self.best = Some((error, factor.clone(), self.done));
-            self.without_gain = 0;
-        } else {
-            self.without_gain += 1;
-        }
-        point
-    }
+/// The smaller the error, the better.
+pub(super) fn merit(metrics: &Metrics) -> f64 {
+    -metrics.get("knn_error").copied().unwrap_or(f64::NAN)
 }
 
 impl Metric {
-    /// Learns from rows, and from constraints on their distances where they are given;
-    /// else from their classes. `see` is told of the points of the curve and ends the
-    /// run when it says false.
-    pub fn fit_with<R: Real>(
-        &self,
-        data: &Labelled<R>,
-        constraints: Option<&[Constraint]>,
-        valid: Option<&Labelled<R>>,
-        see: &mut dyn FnMut(&CurvePoint) -> bool,
-    ) -> Result<MetricFit> {
-        self.check()?;
-        if self.solver == Some(MetricSolver::Online) {
-            return Err(Error::input(
-                "the solver `online` does not learn in batch: it learns in a session",
-            ));
-        }
-        let run = Run::new(self, data, constraints, valid)?;
-        run.fit(constraints, see)
+    /// Learns in batch.
+    pub(super) fn fit_batch<R: Real>(&self, data: MetricData<'_, R>, run: Run<'_>) -> Result<Fit> {
+        Setup::new(self, data)?.fit(data.constraints, run)
     }
 }
 
-impl<'a, R: Real> Run<'a, R> {
+impl<'a, R: Real> Setup<'a, R> {
     pub fn new(
-        options: &'a Metric,
-        data: &'a Labelled<R>,
-        constraints: Option<&[Constraint]>,
-        valid: Option<&Labelled<R>>,
+        options: &Metric,
+        MetricData {
+            rows: data,
+            constraints,
+            valid,
+        }: MetricData<'a, R>,
     ) -> Result<Self> {
         let n = data.rows.len();
         if n < 2 {
@@ -200,12 +126,10 @@ impl<'a, R: Real> Run<'a, R> {
                 "constraints may name any row, so none can be held out: give validation rows in a file",
             ));
         }
-        let held = |i: u32| {
-            let share = splitmix64(splitmix64(options.seed ^ 0x6d65) ^ u64::from(i)) >> 11;
-            (share as f64) < options.valid_fraction * (1_u64 << 53) as f64
-        };
-        let (out, members): (Vec<u32>, Vec<u32>) = (0..n as u32).partition(|&i| held(i));
-        let things = Things::new(options.preprocess, data, all.clone(), members.clone())?;
+        let fraction = options.valid_fraction;
+        let (members, out) = hold_out_some("rows", n, all.as_deref(), fraction, options.seed)?;
+        let steps = Steps::of(options.weight, options.normalize, options.standardize);
+        let things = Things::new(steps, data, all.clone(), members.clone())?;
         let finite = |v: &R| v.to_f64().is_finite();
         let rows = &*things.rows;
         if let Some(i) = (0..n).find(|&i| !rows.row(i).values.iter().all(finite)) {
@@ -248,8 +172,8 @@ impl<'a, R: Real> Run<'a, R> {
             classes: pick(&members),
             points,
         };
-        Ok(Run {
-            options,
+        Ok(Setup {
+            options: options.clone(),
             things,
             train,
             validation,
@@ -262,21 +186,18 @@ impl<'a, R: Real> Run<'a, R> {
         if d == 0 {
             return Err(Error::input("rows without features have no metric"));
         }
-        let options = self.options;
-        let full = options.learner.is_cone();
-        let rank = options.rank.unwrap_or(if full { d } else { RANK.min(d) });
-        if rank > d {
-            return Err(Error::input(format!(
-                "rank {rank} is above the number of features, {d}"
-            )));
-        }
+        let options = &self.options;
+        let rank = match options.learner.is_cone() {
+            true => d,
+            false => rank_for(options, options.rank, d)?,
+        };
         let what = format!("a metric of {d} features and rank {rank}");
         memory::require(d as u128 * rank as u128 * 64, &what)?;
         Ok(rank)
     }
 
     fn engine(&self) -> Engine {
-        let options = self.options;
+        let options = &self.options;
         Engine {
             learner: options.learner,
             solver: options.solver_or_default(),
@@ -285,7 +206,7 @@ impl<'a, R: Real> Run<'a, R> {
             iterations: ITERATIONS,
             armijo: Armijo::default(),
             tolerance: options.tolerance,
-            threads: options.threads,
+            threads: options.thread_count(),
         }
     }
 
@@ -322,15 +243,15 @@ impl<'a, R: Real> Run<'a, R> {
         (rank, plan): (usize, Plan),
         told: Told<'_>,
     ) -> Result<Learned> {
-        let options = self.options;
-        let threads = options.threads;
+        let options = &self.options;
+        let threads = options.thread_count();
         let classes = part.classes.as_deref();
         let first = start(plan.init, &part.points, classes, rank, threads)?;
         let levels = squared_distance_levels(&part.points, &first, options.seed, threads)?;
         if !told(0, f64::NAN, &first) || plan.steps == 0 {
             return Ok(Learned::at(first, levels));
         }
-        if constraints.is_none() && options.uses_neighbours() {
+        if constraints.is_none() && options.uses_neighbors() {
             return self.learn_neighbours(part, first, levels, plan.steps, told);
         }
         let bounds = self.bounds(part, constraints, levels)?;
@@ -368,9 +289,9 @@ impl<'a, R: Real> Run<'a, R> {
         steps: usize,
         told: Told<'_>,
     ) -> Result<Learned> {
-        let threads = self.options.threads;
+        let threads = self.options.thread_count();
         let classes = part.classes.as_deref().unwrap_or_default();
-        let star = star(classes, self.options.neighbours, FAR)?;
+        let star = star(classes, self.options.neighbors, FAR)?;
         let mut engine = self.engine();
         let mut out = Learned::at(first, levels);
         let (mut done, mut on, mut scale) = (0, true, None);
@@ -415,7 +336,7 @@ impl<'a, R: Real> Run<'a, R> {
         };
         match self.options.init {
             Some(init) => vec![init],
-            None if given || !self.options.uses_neighbours() => vec![plain],
+            None if given || !self.options.uses_neighbors() => vec![plain],
             None => vec![plain, MetricInit::ClassMeans],
         }
     }
@@ -423,9 +344,9 @@ impl<'a, R: Real> Run<'a, R> {
     /// Where to start and how long to go on. What is not given is chosen by how well
     /// the nearest rows vote for held-out ones.
     fn plan(&self, rank: usize, given: bool) -> Result<Plan> {
-        let options = self.options;
+        let options = &self.options;
         let starts = self.starts(rank, given);
-        let all = match (options.iterations, options.uses_neighbours()) {
+        let all = match (options.iterations, options.uses_neighbors()) {
             (Some(steps), _) => vec![steps],
             (None, true) => (0..=ROUNDS).map(|round| round * ROUND).collect(),
             (None, false) => match options.solver_or_default() {
@@ -521,7 +442,7 @@ impl<'a, R: Real> Run<'a, R> {
                 let (train, test) = (pick(false, usize::MAX)?, pick(true, MOST_JUDGED)?);
                 let known = train.classes.as_deref().unwrap_or_default();
                 let several = known.iter().any(|c| *c != known[0]);
-                let pairs = !self.options.uses_neighbours() || star(known, 1, 1).is_ok();
+                let pairs = !self.options.uses_neighbors() || star(known, 1, 1).is_ok();
                 if several && pairs && !test.points.is_empty() {
                     out.push((Cow::Owned(train), Cow::Owned(test)));
                 }
@@ -530,12 +451,8 @@ impl<'a, R: Real> Run<'a, R> {
         Ok(out)
     }
 
-    fn fit(
-        &self,
-        constraints: Option<&[Constraint]>,
-        see: &mut dyn FnMut(&CurvePoint) -> bool,
-    ) -> Result<MetricFit> {
-        let options = self.options;
+    fn fit(&self, constraints: Option<&[Constraint]>, run: Run<'_>) -> Result<Fit> {
+        let options = &self.options;
         let rank = self.rank()?;
         if constraints.is_none() {
             let classes = self.train.classes.as_deref().unwrap_or_default();
@@ -544,60 +461,44 @@ impl<'a, R: Real> Run<'a, R> {
             }
         }
         let plan = self.plan(rank, constraints.is_some())?;
-        let mut course = Course {
-            see,
-            done: 0,
-            every: usize::try_from(options.curve_every.unwrap_or(1)).unwrap_or(usize::MAX),
-            patience: options.patience,
-            without_gain: 0,
-            best: None,
-            history: Vec::new(),
-            stopped: None,
+        let every = Some(options.curve_every.unwrap_or(1));
+        let course = Course::new(plan.steps as u64, every).judged_by(merit);
+        let mut driver = Driver::new(run, course, options.patience);
+        let metrics = |factor: &Mat<f64>| -> Option<Metrics> {
+            let error = self.knn_error(self.validation.as_ref()?, factor);
+            Some([("knn_error".to_owned(), error)].into())
         };
+        let baseline = options.learner.is_baseline();
         let learned = self.learn(
             &self.train,
             constraints,
             (rank, plan),
-            &mut |done, cost, g| done == 0 || course.told(self, cost, g),
+            &mut |done, cost, g| {
+                // Baselines have no W to show on the way.
+                let now = || metrics(g).filter(|_| !baseline);
+                done == 0 || driver.iteration(cost, now, || g.clone())
+            },
         )?;
-        let stopped = course.stopped.unwrap_or(match learned.ended {
-            Ended::Converged => "converged",
-            _ => "steps",
-        });
-        if options.learner.is_baseline() {
-            // They have no W to show on the way, so they are judged at their end.
-            course.done = learned.iterations;
-            course.judge(self, learned.cost, &learned.factor);
+        if baseline {
+            driver.course.counters.steps = learned.iterations as u64;
+            driver.course.counters.updates = learned.iterations as u64;
+            driver.measure(metrics(&learned.factor), || learned.factor.clone());
         }
-        let (factor, metrics) = match course.best.take() {
-            Some((_, factor, at)) => {
-                let mut points = course.history.iter();
-                let point = points.find(|p| p.counters.steps == at as u64);
-                (factor, point.map(|p| p.metrics.clone()))
-            }
-            None => (learned.factor, None),
-        };
-        let model = self.model(
-            &factor,
-            plan.init,
-            learned.levels,
-            course.done,
-            course.history,
-        )?;
-        Ok(MetricFit {
-            model,
-            iterations: course.done,
-            stopped,
-            metrics: metrics.unwrap_or_default(),
-            constraints: learned.constraints,
-            violated: learned.violated,
-            cost: learned.cost,
-        })
+        let report = driver
+            .finish(learned.ended)
+            .with("constraints", learned.constraints)
+            .with("violated", learned.violated)
+            .with("cost", learned.cost);
+        let done = driver.course.counters.steps as usize;
+        let Course { best, history, .. } = driver.course;
+        let factor = best.map_or(learned.factor, |best| best.model);
+        let model = self.model(&factor, plan.init, learned.levels, done, history)?;
+        Ok(Fit { model, report })
     }
 
     /// How the nearest rows of a part vote for those of another under W = G Gᵀ.
     fn votes(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> Votes {
-        let threads = self.options.threads;
+        let threads = self.options.thread_count();
         let rank = factor.ncols();
         let values = [train, test].map(|part| part.points.embedded(factor, threads));
         let [train, test] = [(train, &values[0]), (test, &values[1])].map(|(part, values)| {
@@ -633,7 +534,7 @@ impl<'a, R: Real> Run<'a, R> {
         iterations: usize,
         history: Vec<CurvePoint>,
     ) -> Result<Model> {
-        let options = self.options;
+        let options = &self.options;
         let polar = options.learner == MetricLearner::Polar;
         let form = stored::<R>(factor)?;
         let form = match polar {

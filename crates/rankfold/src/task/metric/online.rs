@@ -8,8 +8,8 @@ use crate::data::{Relation, StreamRow};
 use crate::form::Side;
 use crate::model::Knowledge;
 use crate::online::{Learned, Learner, RankOne, Rule, Step};
+use crate::task::course::count;
 use crate::task::online::Online;
-use crate::task::session::count;
 use crate::task::triplet::Sides;
 use crate::{Error, Loss, Real, Result, SparseVec};
 

@@ -1,32 +1,30 @@
-//! Learning of a metric from one pair after the other, or from a few at once, as a state
-//! machine: the caller says how far to go, and may look, save or stop between any two
-//! steps. What is learned does not depend on where the caller looks.
+//! Learning of a metric from one pair after the other, or from a few at once.
 //!
 //! A pair of rows x and y is the example δ ⊗ δ with δ = x − y, whose score is their
 //! squared distance. Reference: [Meyer2011b], sections 4 to 6, equation 23.
 
 use super::constraints::squared_distance_levels;
 use super::engine::Bounded;
-use super::fit::{Run, stored};
+use super::fit::{Setup, merit, stored};
 use super::source::Source;
 use super::start::start;
-use super::{Metric, MetricInit, MetricLearner, StepSchedule};
+use super::{Metric, MetricData, MetricInit, MetricLearner, StepSchedule};
 use crate::data::{Constraint, Labelled, Relation};
 use crate::form::{Form, FormRef, Full};
 use crate::linalg::symmetric;
-use crate::model::{
-    Card, Counters, Distances as Levels, Knowledge, Metrics, Model, Precise, Score, forms,
-    save_parts,
-};
+use crate::model::{Card, Distances as Levels, Knowledge, Metrics, Score};
 use crate::online::{AnyLearner, Learned, Learner, Mixed, RankOne, Rule, Step, StepRule};
-use crate::task::checkpoint::{self, BestState, Checkpoint, State};
+use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
 use crate::task::inputs::Fingerprint;
-use crate::task::pretrain::{ChosenStep, Trials};
-use crate::task::session::{CurvePoint, Event};
+use crate::task::pretrain::{StepTrial, Trials};
+use crate::task::run::{Report, Trial};
+use crate::task::session::{
+    Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
+};
 use crate::{Error, Real, Result, SparseVec, memory};
 use faer::Mat;
-use std::path::Path;
+use std::borrow::Cow;
 
 /// Passes over the usual number of pairs unless others are asked for.
 const PASSES: u64 = 10;
@@ -52,17 +50,21 @@ const SHORTEST_PASS: u64 = 1_000;
 struct Stepper<R> {
     learner: AnyLearner<R>,
     rule: StepRule,
+    limit: f64,
     deltas: Vec<SparseVec<R>>,
 }
 
 impl<R: Real> Stepper<R> {
     /// Learns from some pairs at once, after `done` others.
-    fn take(&mut self, run: &Run<'_, R>, pairs: &[Bounded], done: u64) -> Learned {
+    fn take(&mut self, setup: &Setup<'_, R>, pairs: &[Bounded], done: u64) -> Learned {
         let form = self.learner.form();
-        let step = Step::new(self.rule.size(done, || trace(form)));
+        let step = Step {
+            size: self.rule.size(done, || trace(form)),
+            limit: self.limit,
+        };
         self.deltas.resize(pairs.len(), SparseVec::new());
         for (delta, pair) in self.deltas.iter_mut().zip(pairs) {
-            difference(run, delta, pair);
+            difference(setup, delta, pair);
         }
         let examples = mixed(&self.deltas, pairs);
         let mut examples = examples.peekable();
@@ -78,10 +80,10 @@ impl<R: Real> Stepper<R> {
 }
 
 /// δ of a pair of training rows.
-fn difference<R: Real>(run: &Run<'_, R>, out: &mut SparseVec<R>, (pair, ..): &Bounded) {
+fn difference<R: Real>(setup: &Setup<'_, R>, out: &mut SparseVec<R>, (pair, ..): &Bounded) {
     let row = |i: u32| {
-        let member = run.things.members[i as usize];
-        run.things.rows.row(member as usize)
+        let member = setup.things.members[i as usize];
+        setup.things.rows.row(member as usize)
     };
     out.set_difference(row(pair.left), row(pair.right));
 }
@@ -113,129 +115,117 @@ fn trace<R: Real>(form: FormRef<'_, R>) -> f64 {
     }
 }
 
-/// A training run of [`Metric`] with the solver `online`.
+/// What a run of [`Metric`] with the solver `online` steps with.
 #[derive(Debug)]
-pub struct MetricSession<'a, R: Real> {
-    run: Run<'a, R>,
+pub struct MetricWork<'a, R: Real> {
+    options: Metric,
+    setup: Setup<'a, R>,
     source: Source,
     levels: Levels,
     init: MetricInit,
     fingerprint: u64,
-    chosen: Option<ChosenStep>,
-    course: Course<Form<R>>,
+    trials: Vec<Trial>,
     stepper: Stepper<R>,
 }
 
-/// The smaller the error, the better.
-fn merit(metrics: &Metrics) -> f64 {
-    -metrics.get("knn_error").copied().unwrap_or(f64::NAN)
-}
+/// A training run of [`Metric`] with the solver `online`.
+pub type MetricSession<'a, R> = Session<MetricWork<'a, R>>;
 
-impl<'a, R: Real> MetricSession<'a, R> {
-    /// Prepares a run on constraints, or on the classes of rows where none are given;
-    /// validated on these rows, or on a part of the training rows.
-    pub fn new(
-        options: &'a Metric,
-        data: &'a Labelled<R>,
-        constraints: Option<&[Constraint]>,
-        valid: Option<&Labelled<R>>,
-    ) -> Result<Self> {
-        let run = Self::prepared(options, data, constraints, valid)?;
-        let rank = run.rank()?;
-        let init = run.starts(rank, constraints.is_some())[0];
-        let classes = run.train.classes.as_deref();
-        let first = start(init, &run.train.points, classes, rank, options.threads)?;
-        let levels =
-            squared_distance_levels(&run.train.points, &first, options.seed, options.threads)?;
-        let form = shaped(options.learner, stored::<R>(&first)?)?;
-        let source = Source::new(&run, constraints, levels)?;
-        let fingerprint = fingerprint(data, constraints, valid);
-        let mut session = Self::at_start(run, source, form, (levels, init, fingerprint))?;
-        session.choose_rule()?;
-        session.settle();
-        Ok(session)
+impl Metric {
+    /// A training run that the caller drives: on constraints, or on the classes of rows
+    /// where none are given; validated on these rows, or on a part of the training rows.
+    pub fn session<'a, R: Real>(
+        &self,
+        data: impl Into<MetricData<'a, R>>,
+    ) -> Result<MetricSession<'a, R>> {
+        let data = data.into();
+        let setup = self.prepared(data)?;
+        let rank = setup.rank()?;
+        let init = setup.starts(rank, data.constraints.is_some())[0];
+        let (points, classes) = (&setup.train.points, setup.train.classes.as_deref());
+        let threads = self.thread_count();
+        let first = start(init, points, classes, rank, threads)?;
+        let levels = squared_distance_levels(points, &first, self.seed, threads)?;
+        let form = shaped(self.learner, stored::<R>(&first)?)?;
+        let (mut work, course) = self.work(setup, data, form, levels, init)?;
+        work.choose_rule()?;
+        Ok(Session::new(work, course))
     }
 
-    /// Goes on from a checkpoint of the same run; only the number of pairs and what is
-    /// measured on the way may differ.
-    pub fn resume(
-        options: &'a Metric,
-        data: &'a Labelled<R>,
-        constraints: Option<&[Constraint]>,
-        valid: Option<&Labelled<R>>,
-        checkpoint: Checkpoint<Metric>,
-    ) -> Result<Self> {
-        let run = Self::prepared(options, data, constraints, valid)?;
-        let fingerprint = fingerprint(data, constraints, valid);
-        check(&checkpoint, &run, fingerprint)?;
-        let Checkpoint {
-            model, state, best, ..
-        } = checkpoint;
-        let damaged = || Error::input("the checkpoint does not say how its steps fall");
+    /// Goes on from a checkpoint of the same run.
+    pub fn resume<'a, R: Real>(
+        &self,
+        data: impl Into<MetricData<'a, R>>,
+        checkpoint: &Checkpoint,
+    ) -> Result<MetricSession<'a, R>> {
+        let data = data.into();
+        let setup = self.prepared(data)?;
+        let columns = setup.things.rows.columns();
+        let (features, shape) = (setup.things.features, (columns, columns));
+        let model = check_resumed::<R, _>(checkpoint, self, features, shape)?;
         let (levels, rule) = (model.card.distances, model.card.step_rule);
-        let (levels, rule) = levels.zip(rule).ok_or_else(damaged)?;
-        let init = run.starts(run.rank()?, constraints.is_some())[0];
-        let source = Source::new(&run, constraints, levels)?;
+        let Some((levels, rule)) = levels.zip(rule) else {
+            return Err(checkpoint.error("the checkpoint does not say how its steps fall"));
+        };
+        let init = setup.starts(setup.rank()?, data.constraints.is_some())[0];
         let form = model.form.into_precision()?;
-        let mut session = Self::at_start(run, source, form, (levels, init, fingerprint))?;
-        session.stepper.rule = rule;
-        let best = best.map(Precise::into_precision).transpose()?;
-        session.course.restore(model.card, &state, best);
-        session.settle();
-        Ok(session)
+        let (mut work, course) = self.work(setup, data, form, levels, init)?;
+        work.stepper.rule = rule;
+        Session::resumed(work, course, checkpoint)
     }
 
-    fn prepared(
-        options: &'a Metric,
-        data: &'a Labelled<R>,
-        constraints: Option<&[Constraint]>,
-        valid: Option<&Labelled<R>>,
-    ) -> Result<Run<'a, R>> {
-        options.check()?;
-        if !options.is_online() {
-            return Err(Error::input(
-                "a session learns one pair after the other: choose the solver `online`",
+    fn prepared<'a, R: Real>(&self, data: MetricData<'a, R>) -> Result<Setup<'a, R>> {
+        self.check()?;
+        if !self.is_online() {
+            return Err(Error::option(
+                "solver",
+                "must be online for a session, which learns one pair after the other",
             ));
         }
-        Run::new(options, data, constraints, valid)
+        Setup::new(self, data)
     }
 
-    fn at_start(
-        run: Run<'a, R>,
-        source: Source,
+    fn work<'a, R: Real>(
+        &self,
+        setup: Setup<'a, R>,
+        data: MetricData<'a, R>,
         form: Form<R>,
-        (levels, init, fingerprint): (Levels, MetricInit, u64),
-    ) -> Result<Self> {
-        let options = run.options;
-        let rule = rule(options.learner)?;
-        let total = match options.iterations {
-            Some(pairs) => pairs as u64,
-            None => source.pass().saturating_mul(PASSES),
-        };
-        Ok(MetricSession {
+        levels: Levels,
+        init: MetricInit,
+    ) -> Result<(MetricWork<'a, R>, Course<Snapshot<R>>)> {
+        let source = Source::new(&setup, data.constraints, levels)?;
+        let epochs = self.epochs.unwrap_or(PASSES);
+        let usual = source.pass().saturating_mul(epochs);
+        let course = Course::new(self.steps.unwrap_or(usual), self.curve_every)
+            .in_batches(self.batch as u64)
+            .judged_by(merit);
+        let learner = AnyLearner::new(rule(self.learner)?, form, 0)?
+            .retracted(self.retraction)
+            .subspace_weight(self.subspace_weight);
+        let work = MetricWork {
+            options: self.clone(),
+            fingerprint: fingerprint(data.rows, data.constraints, data.valid),
             stepper: Stepper {
-                learner: AnyLearner::new(rule, form, 0)?
-                    .retracted(options.retraction)
-                    .subspace_weight(options.subspace_weight),
+                learner,
                 rule: StepRule::Constant(0.0),
+                limit: self.step_limit,
                 deltas: Vec::new(),
             },
-            course: Course::new(total, options.curve_every)
-                .in_batches(options.batch as u64)
-                .judged_by(merit),
-            run,
+            setup,
             source,
             levels,
             init,
-            fingerprint,
-            chosen: None,
-        })
+            trials: Vec::new(),
+        };
+        Ok((work, course))
     }
+}
 
+impl<R: Real> MetricWork<'_, R> {
     /// Tries some sizes of steps, and some times in which they fall by half, on the
     /// first pairs, and takes what does best on the next.
     fn choose_rule(&mut self) -> Result<()> {
-        let options = self.run.options;
+        let options = self.options.clone();
         let given = options.step_size;
         let pass = self.source.pass().max(SHORTEST_PASS);
         let schedule = options.step_rule.unwrap_or(StepSchedule::Falling);
@@ -280,7 +270,7 @@ impl<'a, R: Real> MetricSession<'a, R> {
         let mut deltas = Vec::with_capacity(pairs.len());
         for pair in &pairs {
             let mut delta = SparseVec::new();
-            difference(&self.run, &mut delta, pair);
+            difference(&self.setup, &mut delta, pair);
             deltas.push(delta);
         }
         let examples: Vec<_> = mixed(&deltas, &pairs).collect();
@@ -289,11 +279,20 @@ impl<'a, R: Real> MetricSession<'a, R> {
             train,
             held_out,
             batch: options.batch,
-            limit: Step::LIMIT,
+            limit: options.step_limit,
         };
         let of_learner = |learner: &AnyLearner<R>| trace(learner.form());
-        self.chosen = trials.choose(&self.stepper.learner, &candidates, &rule, &of_learner);
-        self.stepper.rule = match &self.chosen {
+        let chosen = trials.choose(&self.stepper.learner, &candidates, &rule, &of_learner);
+        let shown = |t: &StepTrial| {
+            let mut trial = Trial::of("step_size", t.size, "loss", t.cost);
+            trial
+                .settings
+                .insert("half_life".into(), t.half_life.into());
+            trial
+        };
+        let all = chosen.iter().flat_map(|chosen| &chosen.trials);
+        self.trials = all.map(shown).collect();
+        self.stepper.rule = match &chosen {
             Some(chosen) => chosen.rule,
             // Nothing to choose by. Steps do not go beyond their targets anyway.
             None => rule(given.unwrap_or(1.0), 1.0, 1.0),
@@ -303,9 +302,9 @@ impl<'a, R: Real> MetricSession<'a, R> {
 
     /// Pairs that each short run learns from, and those that judge it.
     fn trial_pairs(&self, candidates: usize) -> (usize, usize) {
-        let options = self.run.options;
+        let options = self.options.clone();
         let most = TRIAL_STEPS.saturating_mul(options.batch).min(TRIAL_PAIRS);
-        let d = self.run.train.points.features() as f64;
+        let d = self.setup.train.points.features() as f64;
         let step = match rule(options.learner).map(Rule::cone) {
             Ok(Some(_)) if options.batch > 1 || slow(options.learner) => 20.0 * d.powi(3),
             Ok(Some(_)) => d * d,
@@ -321,19 +320,59 @@ impl<'a, R: Real> MetricSession<'a, R> {
         let held_out = (train as f64 * JUDGING).ceil();
         (train, held_out.min(pass - train as f64).max(0.0) as usize)
     }
+}
 
-    /// What short runs chose, where something was to be chosen.
-    pub fn chosen(&self) -> Option<&ChosenStep> {
-        self.chosen.as_ref()
+impl<R: Real> Work for MetricWork<'_, R> {
+    type Real = R;
+    type Options = Metric;
+
+    fn options(&self) -> &Metric {
+        &self.options
     }
 
-    /// The size of steps by their number.
-    pub fn step_rule(&self) -> StepRule {
-        self.stepper.rule
+    fn patience(&self) -> Option<u32> {
+        self.options.patience
     }
 
-    /// s of that rule.
-    pub fn step_size(&self) -> f64 {
+    fn fingerprints(&self) -> Fingerprints {
+        Fingerprints {
+            rows: self.fingerprint,
+            objects: None,
+        }
+    }
+
+    fn step(&mut self, done: u64) -> (u64, Learned) {
+        let batch = self.options.batch as u64;
+        let pairs: Vec<Bounded> = (done..done.saturating_add(batch))
+            .map(|number| self.source.at(self.options.seed, number))
+            .collect();
+        (batch, self.stepper.take(&self.setup, &pairs, done))
+    }
+
+    fn form(&self) -> FormRef<'_, R> {
+        self.stepper.learner.form()
+    }
+
+    fn is_validated(&self) -> bool {
+        self.setup.validation.is_some()
+    }
+
+    fn validate(
+        &self,
+        form: FormRef<'_, R>,
+        _bias: Option<&[f64]>,
+        _go_on: GoOn<'_>,
+    ) -> Result<Validated> {
+        let Some(validation) = &self.setup.validation else {
+            return Ok(Validated::Found(Metrics::new()));
+        };
+        // It is short, and never given up.
+        let error = self.setup.knn_error(validation, &factor(form)?);
+        Ok(Validated::Found([("knn_error".to_owned(), error)].into()))
+    }
+
+    /// s of the step rule.
+    fn step_size(&self) -> f64 {
         match self.stepper.rule {
             StepRule::Constant(size)
             | StepRule::Falling { size, .. }
@@ -341,166 +380,53 @@ impl<'a, R: Real> MetricSession<'a, R> {
         }
     }
 
-    /// How W is stored: `dense` always.
-    pub fn storage(&self) -> &'static str {
-        self.stepper.learner.form().storage()
+    fn trials(&self) -> &[Trial] {
+        &self.trials
     }
 
-    /// Rank of W.
-    pub fn rank(&self) -> usize {
-        self.stepper.learner.form().rank()
-    }
-
-    /// Pairs of the whole run.
-    pub fn total_steps(&self) -> u64 {
-        self.course.total
-    }
-
-    /// What was done so far; `steps` counts pairs.
-    pub fn counters(&self) -> Counters {
-        self.course.counters
-    }
-
-    /// The points of the learning curve so far that have validation metrics.
-    pub fn history(&self) -> &[CurvePoint] {
-        &self.course.history
-    }
-
-    /// Validation metrics of the model that would be kept now.
-    pub fn metrics(&self) -> Metrics {
-        self.course.metrics()
-    }
-
-    /// Goes on for at most this many pairs, to the end of their batch, and to the next
-    /// point of the learning curve at the farthest.
-    pub fn advance(&mut self, at_most: u64) -> Result<Event> {
-        self.advance_while(at_most, &|| true)
-    }
-
-    /// The same; a measurement is not given up, because it is short.
-    pub fn advance_while(
-        &mut self,
-        at_most: u64,
-        _go_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Event> {
-        if let Some(stopped) = self.course.finished {
-            return Ok(Event::Finished(stopped));
-        }
-        if !self.course.is_due() {
-            let done = self.course.counters.steps;
-            let boundary = self.course.boundary();
-            let until = done.saturating_add(at_most).min(boundary);
-            while self.course.counters.steps < until {
-                self.take_step();
-            }
-            if self.course.counters.steps < boundary {
-                return Ok(Event::Progress);
-            }
-        }
-        let metrics = match &self.run.validation {
-            Some(validation) => {
-                let factor = factor(self.stepper.learner.form())?;
-                let error = self.run.knn_error(validation, &factor);
-                Some([("knn_error".to_owned(), error)].into())
-            }
-            None => None,
-        };
-        let stepper = &self.stepper;
-        let point = self
-            .course
-            .measured(metrics, || stepper.learner.form().to_form());
-        self.settle();
-        Ok(Event::Measured(point))
-    }
-
-    fn take_step(&mut self) {
-        let options = self.run.options;
-        let (done, batch) = (self.course.counters.steps, options.batch as u64);
-        let pairs: Vec<Bounded> = (done..done.saturating_add(batch))
-            .map(|number| self.source.at(options.seed, number))
-            .collect();
-        let learned = self.stepper.take(&self.run, &pairs, done);
-        self.course.count_batch(batch, &learned);
-    }
-
-    fn settle(&mut self) {
-        let validated = self.run.validation.is_some();
-        self.course.settle(validated, self.run.options.patience);
-    }
-
-    fn card(&self, counters: Counters) -> Card {
-        let options = self.run.options;
+    fn card(&self) -> Card {
+        let options = &self.options;
         let polar = options.learner == MetricLearner::Polar;
         Card {
             score: Score::Distance,
             seed: options.seed,
             step_size: self.step_size(),
-            step_limit: Some(Step::LIMIT),
+            step_limit: Some(options.step_limit).filter(|limit| limit.is_finite()),
             step_rule: Some(self.stepper.rule),
             distances: Some(self.levels),
             retraction: polar.then_some(options.retraction),
             subspace_weight: polar.then_some(options.subspace_weight),
             init: self.init.name().into(),
-            counters,
-            history: self.course.history.clone(),
             ..Card::new(options.learner.name())
         }
     }
 
-    /// Writes all that is needed to go on later. It changes nothing: a run with
-    /// checkpoints gives the same model as one without.
-    pub fn save_checkpoint(&self, path: impl AsRef<Path>, seconds: f64) -> Result<()> {
-        let best = self.course.best.as_ref();
-        let state = State {
-            options: self.run.options.clone(),
-            fingerprint: self.fingerprint,
-            objects: None,
-            position: None,
-            window: self.course.window,
-            measured: self.course.measured,
-            without_gain: self.course.without_gain,
-            seconds,
-            best: best.map(|best| BestState {
-                counters: best.counters,
-                map: best.map,
-                upkeep: forms::upkeep(best.model.view()),
-            }),
-            average: None,
-        };
-        let more = checkpoint::tensors(&state, best.map(|best| &best.model), None)?;
-        let things = &self.run.things;
-        save_parts(
-            path.as_ref(),
-            (&self.card(self.course.counters), &Knowledge::Metric),
-            self.stepper.learner.form(),
-            (things.features, &things.preprocess),
-            None,
-            more,
-        )
+    fn knowledge(&self, _bias: Option<Vec<f64>>) -> Knowledge {
+        Knowledge::Metric
     }
 
-    /// The model: the best one by validation, or the last one.
-    pub fn into_model(mut self) -> Result<Model> {
-        let best = self.course.best.take();
-        let counters = best.as_ref().map_or(self.counters(), |best| best.counters);
-        let card = self.card(counters);
-        let form = match best {
-            Some(best) => best.model,
-            None => self.stepper.learner.form().to_form(),
-        };
-        // As solvers in batch store it; a polar form stays, which goes on as it is.
-        let form = match form {
-            Form::PolarPsd(_) => form,
-            form => stored(&factor(form.view())?)?,
-        };
-        Ok(Model {
-            card,
-            form: Precise::new(form),
-            features: self.run.things.features.clone(),
-            preprocess: self.run.things.preprocess,
-            objects: None,
-            knowledge: Knowledge::Metric,
-        })
+    fn sides(&self) -> (SideParts<'_>, Option<SideParts<'_>>) {
+        let things = &self.setup.things;
+        let left = (
+            Cow::Borrowed(things.features),
+            Cow::Borrowed(&things.preprocess),
+        );
+        (left, None)
+    }
+
+    /// As batch solvers store it; a polar form stays, which goes on as it is.
+    fn finish(&self, form: Form<R>, _card: &mut Card) -> Result<Form<R>> {
+        match form {
+            Form::PolarPsd(_) => Ok(form),
+            form => stored(&factor(form.view())?),
+        }
+    }
+
+    fn describe(&self, report: Report) -> Report {
+        match serde_json::to_value(self.stepper.rule) {
+            Ok(rule) => report.with("step_rule", rule),
+            Err(_) => report,
+        }
     }
 }
 
@@ -598,33 +524,4 @@ fn fingerprint<R: Real>(
     let relations: Vec<u32> = list.iter().flat_map(relation).collect();
     hash.numbers(relations.into_iter());
     hash.0
-}
-
-/// Whether this run is the one that was interrupted.
-fn check<R: Real>(
-    checkpoint: &Checkpoint<Metric>,
-    run: &Run<'_, R>,
-    fingerprint: u64,
-) -> Result<()> {
-    let options = run.options;
-    let mut wanted = checkpoint.state.options.clone();
-    // What may differ without changing what was learned so far.
-    wanted.iterations = options.iterations;
-    wanted.patience = options.patience;
-    wanted.curve_every = options.curve_every;
-    wanted.threads = options.threads;
-    let size = checkpoint.model.card.step_size;
-    if options.step_size.is_none() || options.step_size == Some(size) {
-        wanted.step_size = options.step_size;
-    }
-    checkpoint::same_options(options, &wanted)?;
-    checkpoint.check_model::<R>(run.things.features)?;
-    let features = run.train.points.features();
-    let same = fingerprint == checkpoint.state.fingerprint
-        && checkpoint.model.columns() == features
-        && checkpoint.model.rank() == run.rank()?;
-    match same {
-        true => Ok(()),
-        false => Err(Error::input("the checkpoint was made with other data")),
-    }
 }

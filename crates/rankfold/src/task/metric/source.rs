@@ -3,7 +3,7 @@
 
 use super::constraints::Draws;
 use super::engine::Bounded;
-use super::fit::{Run, usual};
+use super::fit::{Setup, usual};
 use crate::data::Constraint;
 use crate::model::Distances as Levels;
 use crate::random::{Random, splitmix64};
@@ -31,7 +31,7 @@ pub(super) enum Source {
 impl Source {
     /// What a file gives, as many random pairs as are asked for, or always new ones.
     pub fn new<R: Real>(
-        run: &Run<'_, R>,
+        run: &Setup<'_, R>,
         constraints: Option<&[Constraint]>,
         levels: Levels,
     ) -> Result<Self> {

@@ -3,7 +3,9 @@
 use super::controls;
 use crate::data::{FeatureMap, TaskRows};
 use crate::model::{Metrics, Model};
-use crate::{Error, Ids, Result};
+use crate::task::run::{Baseline, Evaluation};
+use crate::{Error, Result};
+use serde_json::{Value, json};
 
 /// The targets of one task and the errors on it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,64 +84,17 @@ impl Judge {
     }
 }
 
-/// A simple model beside the learned one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskControl {
-    /// `mean`, `pooled`, `ridge` or `alternating`.
-    pub name: &'static str,
-    /// Its ridge, chosen by validation, where it has one.
-    pub regularization: Option<f64>,
-    /// What it reaches.
-    pub metrics: Metrics,
-}
-
-/// What was found for one task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskScore {
-    /// Its name.
-    pub task: String,
-    /// Its rows.
-    pub rows: usize,
-    /// Mean squared error as a share of the variance of its targets, where these
-    /// differ.
-    pub nmse: Option<f64>,
-    /// The root of the mean squared error.
-    pub rmse: f64,
-}
-
-/// What was found on rows of tasks.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskEvaluation {
-    /// `nmse`, the mean over tasks; `rmse` and `mae` over all rows.
-    pub model: Metrics,
-    /// The same of the mean target of each task; and, where training rows are given,
-    /// of a ridge regression for all tasks together, of one for each task, and of the
-    /// alternating minimisation of Argyriou, Evgeniou and Pontil.
-    pub controls: Vec<TaskControl>,
-    /// Task by task.
-    pub tasks: Vec<TaskScore>,
-    /// Rows.
-    pub rows: usize,
-    /// Rows of tasks that the model does not know.
-    pub unknown: usize,
-    /// Entries of features that it does not know.
-    pub unknown_entries: usize,
-    /// Features of the model that a table does not have, taken as missing cells.
-    pub absent: Vec<String>,
-    /// Tasks without an nmse, because their targets are all the same.
-    pub constant_tasks: usize,
-}
-
 impl Model {
     /// Measures a model of tasks on rows. The variance of a task is that of all its
     /// targets, of training and of these rows. `train` are the rows from which the
-    /// stronger controls are learned.
+    /// stronger baselines are learned: a ridge regression for all tasks together, one
+    /// for each task, and the alternating minimization of Argyriou, Evgeniou and Pontil.
     pub fn evaluate_tasks(
         &self,
         data: &TaskRows,
         train: Option<&TaskRows>,
         threads: usize,
-    ) -> Result<TaskEvaluation> {
+    ) -> Result<Evaluation> {
         let mut predictor = self.task_predictor()?;
         let (space, card) = self.task_parts()?;
         let (features, tasks) = self.task_ids()?;
@@ -170,45 +125,54 @@ impl Model {
         if data.is_empty() {
             return Err(Error::input("no rows"));
         }
-        let mut controls = vec![TaskControl {
-            name: "mean",
-            regularization: None,
-            metrics: mean.metrics(),
-        }];
+        let mut baselines = vec![Baseline::new("mean", mean.metrics())];
         if let Some(train) = train {
             let standardize = card.standardize;
             let bias = card.prior.bias_ridge.is_some();
-            for control in controls::all(train, standardize, bias, self.card.seed, threads)? {
+            for baseline in controls::all(train, standardize, bias, self.card.seed, threads)? {
                 let mut judge = fresh.clone();
-                control.judge(data, train, &mut judge)?;
-                controls.insert(
-                    controls.len() - 1,
-                    TaskControl {
-                        name: control.name,
-                        regularization: Some(control.regularization()),
-                        metrics: judge.metrics(),
-                    },
-                );
+                baseline.judge(data, train, &mut judge)?;
+                let found = Baseline {
+                    regularization: Some(baseline.regularization()),
+                    ..Baseline::new(baseline.name, judge.metrics())
+                };
+                baselines.insert(baselines.len() - 1, found);
             }
         }
-        let name = |t: usize, names: &Ids| names.get(t as u32).to_owned();
-        let judged = judge.0.iter().enumerate().map(|(t, tally)| TaskScore {
-            task: name(t, &data.names),
-            rows: tally.rows,
-            nmse: tally.nmse(),
-            rmse: (tally.squares / tally.rows.max(1) as f64).sqrt(),
+        let too_many = train.is_some() && baselines.len() < 4;
+        let judged = judge.0.iter().enumerate().map(|(t, tally)| {
+            json!({
+                "task": data.names.get(t as u32),
+                "rows": tally.rows,
+                "nmse": tally.nmse(),
+                "rmse": (tally.squares / tally.rows.max(1) as f64).sqrt(),
+            })
         });
-        let judged: Vec<TaskScore> = judged.collect();
-        Ok(TaskEvaluation {
-            model: judge.metrics(),
-            controls,
-            rows: data.len(),
-            unknown,
-            unknown_entries: map.unknown,
-            absent: map.absent().map(str::to_owned).collect(),
-            constant_tasks: judged.iter().filter(|t| t.nmse.is_none()).count(),
-            tasks: judged,
+        let judged: Vec<Value> = judged.collect();
+        let constant = judge.0.iter().filter(|t| t.nmse().is_none()).count();
+        let absent: Vec<&str> = map.absent().collect();
+        let rows = data.len();
+        Ok(Evaluation {
+            baselines,
+            skipped: constant,
+            ..Evaluation::new(judge.metrics(), rows, "rows")
+        }
+        .unknown_entries(map.unknown)
+        .with("unknown", unknown)
+        .with("tasks", judged)
+        .noting(absent.len(), || {
+            format!("columns of the model that are missing: {}", absent.join(", "))
         })
+        .noting(usize::from(too_many), || {
+            "there are too many tasks and features for the baselines `ridge` and `alternating`"
+                .into()
+        })
+        .noting(unknown, || {
+            format!("{unknown} of {rows} rows are of tasks that the model does not know: the common part was used")
+        })
+        .noting(constant, || {
+            format!("{constant} tasks have no nmse: their targets are all the same")
+        }))
     }
 }
 

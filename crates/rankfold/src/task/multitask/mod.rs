@@ -8,7 +8,6 @@ mod frame;
 mod online;
 mod shares;
 
-pub use evaluation::{TaskControl, TaskEvaluation, TaskScore};
 pub use online::TaskLearner;
 pub(crate) use shares::Shares;
 

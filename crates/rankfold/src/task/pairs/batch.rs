@@ -2,86 +2,29 @@
 //! that the learner is named after.
 
 use super::inputs::Inputs;
-use super::session::PairsSession;
-use super::{Pairs, PairsSolver};
+use super::session::merit;
+use super::{Pairs, PairsData, PairsSolver};
 use crate::batch::{Armijo, Ended, Limits, Penalty, Regression, Solver, SparsePairs};
-use crate::data::ValuedPair;
 use crate::form::{Factored, Form, Tall};
 use crate::manifold::{Balanced, Blocks, Embedded, Factors, FixedRank, Polar, svd_of_product};
-use crate::model::{Metrics, Model};
 use crate::online::Rule;
 use crate::task::course::Course;
-use crate::task::inputs::TrainingData;
-use crate::task::session::CurvePoint;
+use crate::task::driver::Driver;
+use crate::task::run::{Fit, Run};
+use crate::task::session::Snapshot;
 use crate::{Error, Real, Result};
 use faer::Mat;
 
 /// Iterations unless others are asked for.
 const ITERATIONS: u64 = 200;
 
-/// How a batch run ended.
-#[derive(Debug, Clone)]
-pub struct PairsBatch {
-    /// The model: the best one by validation, or the last one.
-    pub model: Model,
-    /// Iterations done.
-    pub iterations: u64,
-    /// `converged`, `steps`, `patience` or `interrupted`.
-    pub stopped: &'static str,
-    /// Validation metrics of the model, where there were validation pairs.
-    pub metrics: Metrics,
-}
-
 /// The two factors of W after an iteration.
 type Pair = (Mat<f64>, Mat<f64>);
 
-/// What a solver is watched by.
-struct Watcher<'a, 'd, R: Real> {
-    inputs: &'a Inputs<'d, R>,
-    course: Course<Pair>,
-    patience: Option<u32>,
-    see: &'a mut dyn FnMut(&CurvePoint) -> bool,
-    stopped: Option<&'static str>,
-}
-
-impl<R: Real> Watcher<'_, '_, R> {
-    /// Looks at an iteration; false ends the run.
-    fn iteration(&mut self, cost: f64, factors: impl Fn() -> Pair) -> bool {
-        let counters = &mut self.course.counters;
-        counters.steps += 1;
-        counters.updates += 1;
-        counters.total_loss += cost;
-        self.course.window.loss += cost;
-        self.course.window.steps += 1;
-        if !self.course.is_due() {
-            return true;
-        }
-        let validated = !self.inputs.validation.is_empty();
-        let metrics = validated.then(|| {
-            let (left, right) = factors();
-            self.inputs.errors(&left, &right)
-        });
-        let point = self.course.measured(metrics, &factors);
-        if !(self.see)(&point) {
-            self.stopped = Some("interrupted");
-        } else if validated && self.course.without_gain >= self.patience.unwrap_or(u32::MAX) {
-            self.stopped = Some("patience");
-        }
-        self.stopped.is_none()
-    }
-}
-
 impl Pairs {
-    /// Learns from all pairs at once until the solver converges, or has done as many
-    /// iterations as there are steps (200 by default). `see` is called at each point
-    /// of the curve, by default each iteration, and ends the run when it says false.
-    pub fn fit_batch<'a, R: Real>(
-        &self,
-        data: impl Into<TrainingData<'a, R>>,
-        pairs: &[ValuedPair],
-        valid: Option<&[ValuedPair]>,
-        see: &mut dyn FnMut(&CurvePoint) -> bool,
-    ) -> Result<PairsBatch> {
+    /// Learns from all pairs at once until the solver converges or has done its
+    /// iterations.
+    pub(super) fn fit_batch<R: Real>(&self, data: PairsData<'_, R>, run: Run<'_>) -> Result<Fit> {
         let solver = match self.solver {
             PairsSolver::Online => {
                 return Err(Error::input("the solver `online` does not learn in batch"));
@@ -94,17 +37,13 @@ impl Pairs {
         };
         // Its start is that of online learning, and so is the step size of later
         // updates.
-        let session = PairsSession::new(self, data.into(), pairs, valid)?;
-        let start = session.start_factors();
-        let total = self.steps.unwrap_or(ITERATIONS);
-        let mut watcher = Watcher {
-            inputs: session.inputs(),
-            course: Course::new(total, Some(self.curve_every.unwrap_or(1)))
-                .judged_by(super::session::merit),
-            patience: self.patience,
-            see,
-            stopped: None,
-        };
+        let session = self.session(data)?;
+        let work = session.work();
+        let start = work.factors();
+        let total = self.iterations.unwrap_or(ITERATIONS);
+        let course = Course::new(total, Some(self.curve_every.unwrap_or(1))).judged_by(merit);
+        let mut driver = Driver::new(run, course, self.patience);
+        driver.trials = session.trials().to_vec();
         let solve = Solve {
             solver,
             lambda: self.regularization,
@@ -116,33 +55,41 @@ impl Pairs {
         let (last, ended) = match self.learner {
             Rule::Polar => {
                 let retraction = self.retraction;
-                solve.on(Polar { retraction }, Penalty::Matrix, start, &mut watcher)
+                solve.on(
+                    Polar { retraction },
+                    Penalty::Matrix,
+                    (&work.inputs, start),
+                    &mut driver,
+                )
             }
-            Rule::Loreta => solve.on(Embedded, Penalty::Matrix, start, &mut watcher),
-            Rule::Gradient => solve.on(Factors, Penalty::Factors, start, &mut watcher),
-            _ => solve.on(Balanced, Penalty::Matrix, start, &mut watcher),
+            Rule::Loreta => solve.on(
+                Embedded,
+                Penalty::Matrix,
+                (&work.inputs, start),
+                &mut driver,
+            ),
+            Rule::Gradient => solve.on(
+                Factors,
+                Penalty::Factors,
+                (&work.inputs, start),
+                &mut driver,
+            ),
+            _ => solve.on(
+                Balanced,
+                Penalty::Matrix,
+                (&work.inputs, start),
+                &mut driver,
+            ),
         }?;
-        let Watcher {
-            mut course,
-            stopped,
-            ..
-        } = watcher;
-        let stopped = stopped.unwrap_or(match ended {
-            Ended::Converged => "converged",
-            _ => "steps",
-        });
-        let metrics = course.metrics();
-        let iterations = course.counters.steps;
-        let best = course.best.take();
-        let counters = best.as_ref().map_or(course.counters, |best| best.counters);
+        let report = driver.finish(ended);
+        let counters = driver.counters();
+        let Course { best, history, .. } = driver.course;
         let factors = best.map_or(last, |best| best.model);
         let form = stored::<R>(&factors)?.shaped(self.learner.shape())?;
-        Ok(PairsBatch {
-            model: session.into_model_of(form, counters, course.history),
-            iterations,
-            stopped,
-            metrics,
-        })
+        let kept = Snapshot { form, bias: None };
+        let mut model = session.model_of(kept, counters)?;
+        model.card.history = history;
+        Ok(Fit { model, report })
     }
 }
 
@@ -157,10 +104,9 @@ impl Solve {
         &self,
         manifold: M,
         penalty: fn(f64) -> Penalty,
-        (left, right): Pair,
-        watcher: &mut Watcher<'_, '_, R>,
+        (inputs, (left, right)): (&Inputs<'_, R>, Pair),
+        driver: &mut Driver<'_, Pair>,
     ) -> Result<(Pair, Ended)> {
-        let inputs = watcher.inputs;
         let problem = SparsePairs {
             left: &inputs.rows.rows,
             right: &inputs.right().rows,
@@ -174,7 +120,12 @@ impl Solve {
         let solved = self
             .solver
             .solve(&regression, start, self.limits, &mut |progress, at| {
-                watcher.iteration(progress.cost, || space.factors(at))
+                let metrics = || {
+                    let (left, right) = space.factors(at);
+                    let validated = !inputs.validation.is_empty();
+                    validated.then(|| inputs.errors(&left, &right))
+                };
+                driver.iteration(progress.cost, metrics, || space.factors(at))
             });
         Ok((space.factors(&solved.point), solved.ended))
     }

@@ -4,21 +4,8 @@ use super::inputs::check;
 use crate::data::{Labelled, ValuedPair};
 use crate::form::Side;
 use crate::model::{Knowledge, Metrics, Model};
-use crate::task::inputs::about;
+use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Real, Result};
-
-/// What a model and the mean of its training values reach on some pairs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PairsEvaluation {
-    /// `rmse` and `mae` of the model.
-    pub model: Metrics,
-    /// The same of the mean of the values in training.
-    pub control: Metrics,
-    /// Pairs measured.
-    pub pairs: usize,
-    /// Entries dropped because the model does not know their feature.
-    pub unknown_entries: usize,
-}
 
 /// `rmse` and `mae` from predictions beside values; not a number without any.
 pub(super) fn errors(pairs: impl Iterator<Item = (f64, f64)>) -> Metrics {
@@ -51,7 +38,7 @@ impl Model {
         rows: &Labelled<R>,
         objects: Option<&Labelled<R>>,
         pairs: &[ValuedPair],
-    ) -> Result<PairsEvaluation> {
+    ) -> Result<Evaluation> {
         let Some(mean) = self.target_mean() else {
             return Err(Error::input(format!(
                 "a model for {} predicts no values of pairs",
@@ -70,7 +57,7 @@ impl Model {
         };
         let left = prepare(rows, Side::Left)?;
         let other = match objects {
-            Some(objects) => Some(prepare(objects, Side::Right).map_err(|e| about("objects", e))?),
+            Some(objects) => Some(prepare(objects, Side::Right).map_err(|e| e.about("objects"))?),
             None => None,
         };
         let projection = match &other {
@@ -78,11 +65,11 @@ impl Model {
             None => self.project(&left, None)?,
         };
         let score = |pair: &ValuedPair| projection.score(pair.left as usize, pair.right as usize);
-        Ok(PairsEvaluation {
-            model: errors(pairs.iter().map(|pair| (score(pair), pair.value))),
-            control: errors(pairs.iter().map(|pair| (mean, pair.value))),
-            pairs: pairs.len(),
-            unknown_entries: left.unknown_entries + other.map_or(0, |o| o.unknown_entries),
-        })
+        let model = errors(pairs.iter().map(|pair| (score(pair), pair.value)));
+        let usual = errors(pairs.iter().map(|pair| (mean, pair.value)));
+        let unknown = left.unknown_entries + other.map_or(0, |o| o.unknown_entries);
+        let mut found = Evaluation::new(model, pairs.len(), "pairs");
+        found.baselines.push(Baseline::new("mean", usual));
+        Ok(found.unknown_entries(unknown))
     }
 }

@@ -1,12 +1,13 @@
 //! The data of a run, ready for it.
 
-use super::Pairs;
 use super::evaluation::errors;
+use super::{Pairs, PairsData};
 use crate::data::ValuedPair;
-use crate::model::Metrics;
+use crate::model::{Metrics, Steps};
 use crate::online::RankOne;
 use crate::random::splitmix64;
-use crate::task::inputs::{Fingerprint, Things, TrainingData, about, hold_out};
+use crate::task::hold_out::hold_out_some;
+use crate::task::inputs::{Fingerprint, Things};
 use crate::{Error, Real, Result};
 use faer::Mat;
 
@@ -28,9 +29,7 @@ pub(super) struct Inputs<'a, R: Real> {
 impl<'a, R: Real> Inputs<'a, R> {
     pub fn new(
         options: &Pairs,
-        data: TrainingData<'a, R>,
-        pairs: &[ValuedPair],
-        valid: Option<&[ValuedPair]>,
+        PairsData { data, pairs, valid }: PairsData<'a, R>,
     ) -> Result<Self> {
         if valid.is_some() && options.valid_fraction > 0.0 {
             return Err(Error::input(
@@ -40,28 +39,20 @@ impl<'a, R: Real> Inputs<'a, R> {
         let right = data.objects.unwrap_or(data.rows).rows.len();
         check(pairs, data.rows.rows.len(), right)?;
         check(valid.unwrap_or_default(), data.rows.rows.len(), right)
-            .map_err(|e| about("validation", e))?;
+            .map_err(|e| e.about("validation"))?;
         if pairs.is_empty() {
             return Err(Error::input("no pair to learn from"));
         }
+        let steps = Steps::of(options.weight, options.normalize, options.standardize);
         let fraction = options.valid_fraction;
-        let (members, held_out) = hold_out(pairs.len(), fraction, options.seed).map_err(|_| {
-            Error::input(format!(
-                "a validation fraction of {fraction} leaves none of the {} pairs for it",
-                pairs.len()
-            ))
-        })?;
+        let (members, held_out) =
+            hold_out_some("pairs", pairs.len(), None, fraction, options.seed)?;
         let all = |count: usize| (0..count as u32).collect();
-        let rows = Things::new(
-            options.preprocess,
-            data.rows,
-            None,
-            all(data.rows.rows.len()),
-        )?;
+        let rows = Things::new(steps, data.rows, None, all(data.rows.rows.len()))?;
         let things = data.objects.map(|objects| {
             let members = all(objects.rows.len());
-            let things = Things::new(options.preprocess, objects, None, members);
-            things.map_err(|e| about("objects", e))
+            let things = Things::new(steps, objects, None, members);
+            things.map_err(|e| e.about("objects"))
         });
         let mut hash = Fingerprint(0);
         hash.rows(&data.rows.rows);

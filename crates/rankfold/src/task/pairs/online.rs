@@ -4,9 +4,9 @@ use crate::data::StreamRow;
 use crate::form::Side;
 use crate::model::Knowledge;
 use crate::online::{Learned, Learner, RankOne, Step};
+use crate::task::course::count;
+use crate::task::decayed;
 use crate::task::online::Online;
-use crate::task::session::count;
-use crate::task::stepper::decayed;
 use crate::task::triplet::Sides;
 use crate::{Error, Loss, Real, Result, SparseRow, SparseVec};
 

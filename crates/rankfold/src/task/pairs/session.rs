@@ -1,28 +1,26 @@
-//! A training run as a state machine: the caller says how far to go, and may look,
-//! save or stop between any two steps. What is learned does not depend on where the
-//! caller looks.
+//! Values of pairs, learned one pair after the other.
 //!
 //! The order of pairs is a function of the seed and of the pass, so that the counters
 //! say where a run stands.
 
-use super::Pairs;
 use super::evaluation::errors;
 use super::inputs::Inputs;
+use super::{Pairs, PairsData};
 use crate::data::ValuedPair;
-use crate::form::{Factored, Form, Tall};
-use crate::model::{
-    Card, Counters, Knowledge, Metrics, Model, Objects, Precise, forms, save_parts,
-};
+use crate::form::{Factored, Form, FormRef, Tall};
+use crate::model::{Card, Knowledge, Metrics};
 use crate::online::{AnyLearner, Learned, Learner, Rule, Step};
 use crate::random::{normal_at, splitmix64};
-use crate::task::checkpoint::{self, BestState, Checkpoint, State};
+use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
-use crate::task::inputs::{TrainingData, about};
-use crate::task::session::{CurvePoint, Event};
-use crate::task::stepper::decayed;
+use crate::task::run::Trial;
+use crate::task::session::{
+    Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
+};
+use crate::task::{decayed, rank_for};
 use crate::{Error, Loss, Real, Result, memory};
 use faer::Mat;
-use std::path::Path;
+use std::borrow::Cow;
 
 /// Candidates of the step size: first by decades, then around the best one.
 const DECADES: std::ops::RangeInclusive<i32> = -8..=2;
@@ -57,108 +55,101 @@ impl<R: Real> Stepper<R> {
         let example = inputs.example(pair);
         self.learner.learn(example, pair.value, Loss::Squared, step)
     }
-
-    fn errors<'p>(
-        &mut self,
-        inputs: &Inputs<'_, R>,
-        pairs: impl Iterator<Item = &'p ValuedPair>,
-    ) -> Metrics {
-        errors(pairs.map(|&pair| (self.learner.score(inputs.example(pair)), pair.value)))
-    }
 }
 
-/// A training run of [`Pairs`].
+/// What a run of [`Pairs`] steps with.
 #[derive(Debug)]
-pub struct PairsSession<'a, R: Real> {
+pub struct PairsWork<'a, R: Real> {
     options: Pairs,
-    inputs: Inputs<'a, R>,
-    trials: Vec<(f64, f64)>,
-    course: Course<Form<R>>,
+    pub(super) inputs: Inputs<'a, R>,
+    trials: Vec<Trial>,
     stepper: Stepper<R>,
     /// The pairs of the pass that runs.
     order: Vec<u32>,
     epoch: Option<u64>,
 }
 
+/// A training run of [`Pairs`].
+pub type PairsSession<'a, R> = Session<PairsWork<'a, R>>;
+
 /// The smaller the error, the better.
 pub(super) fn merit(metrics: &Metrics) -> f64 {
     -metrics.get("rmse").copied().unwrap_or(f64::NAN)
 }
 
-impl<'a, R: Real> PairsSession<'a, R> {
-    /// Prepares a run, validated on these pairs of the same rows, or on a part of the
-    /// training pairs.
-    pub fn new(
-        options: &Pairs,
-        data: TrainingData<'a, R>,
-        pairs: &[ValuedPair],
-        valid: Option<&[ValuedPair]>,
-    ) -> Result<Self> {
-        options.check()?;
-        let inputs = Inputs::new(options, data, pairs, valid)?;
-        let form = start(options, &inputs)?;
-        let mut session = Self::at_start(options, inputs, form, 0)?;
-        match options.step_size {
-            Some(size) => session.stepper.step.size = size,
-            None => session.choose_step(),
+impl Pairs {
+    /// A training run that the caller drives.
+    pub fn session<'a, R: Real>(&self, data: PairsData<'a, R>) -> Result<PairsSession<'a, R>> {
+        self.check()?;
+        let inputs = Inputs::new(self, data)?;
+        let form = start(self, &inputs)?;
+        let (mut work, course) = self.work(inputs, form, 0)?;
+        match self.step_size {
+            Some(size) => work.stepper.step.size = size,
+            None => work.choose_step(course.total),
         }
-        session.settle();
-        Ok(session)
+        Ok(Session::new(work, course))
     }
 
-    /// Goes on from a checkpoint of the same run; only the number of steps and what
-    /// is measured on the way may differ.
-    pub fn resume(
-        options: &Pairs,
-        data: TrainingData<'a, R>,
-        pairs: &[ValuedPair],
-        valid: Option<&[ValuedPair]>,
-        checkpoint: Checkpoint<Pairs>,
-    ) -> Result<Self> {
-        options.check()?;
-        let inputs = Inputs::new(options, data, pairs, valid)?;
-        check(&checkpoint, options, &inputs)?;
-        let Checkpoint {
-            model, state, best, ..
-        } = checkpoint;
-        let seen = model.card.counters.steps;
-        let form = model.form.into_precision()?;
-        let mut session = Self::at_start(options, inputs, form, seen)?;
-        session.stepper.step.size = model.card.step_size;
-        let best = best.map(Precise::into_precision).transpose()?;
-        session.course.restore(model.card, &state, best);
-        session.settle();
-        Ok(session)
+    /// Goes on from a checkpoint of the same run.
+    pub(super) fn resume<'a, R: Real>(
+        &self,
+        data: PairsData<'a, R>,
+        checkpoint: &Checkpoint,
+    ) -> Result<PairsSession<'a, R>> {
+        let inputs = Inputs::new(self, data)?;
+        let features = inputs.rows.features;
+        let model = check_resumed::<R, _>(checkpoint, self, features, inputs.shape())?;
+        let (card, form) = (model.card, model.form.into_precision()?);
+        let (mut work, course) = self.work(inputs, form, card.counters.steps)?;
+        work.stepper.step.size = card.step_size;
+        Session::resumed(work, course, checkpoint)
     }
 
-    fn at_start(options: &Pairs, inputs: Inputs<'a, R>, form: Form<R>, seen: u64) -> Result<Self> {
-        let total = options.total(inputs.training.len() as u64);
-        Ok(PairsSession {
+    fn work<'a, R: Real>(
+        &self,
+        inputs: Inputs<'a, R>,
+        form: Form<R>,
+        seen: u64,
+    ) -> Result<(PairsWork<'a, R>, Course<Snapshot<R>>)> {
+        let total = self.total(inputs.training.len() as u64);
+        let work = PairsWork {
             stepper: Stepper {
-                learner: AnyLearner::new(options.learner, form, seen)?
-                    .regularized(options.regularization)
-                    .retracted(options.retraction),
+                learner: AnyLearner::new(self.learner, form, seen)?
+                    .regularized(self.regularization)
+                    .retracted(self.retraction),
                 step: Step {
                     size: f64::NAN,
-                    limit: options.step_limit.unwrap_or(f64::INFINITY),
+                    limit: self.step_limit,
                 },
-                decay: options.decay,
+                decay: self.decay,
             },
-            options: options.clone(),
+            options: self.clone(),
             inputs,
             trials: Vec::new(),
-            course: Course::new(total, options.curve_every).judged_by(merit),
             order: Vec::new(),
             epoch: None,
-        })
+        };
+        let course = Course::new(total, self.curve_every).judged_by(merit);
+        Ok((work, course))
     }
 
-    pub(super) fn inputs(&self) -> &Inputs<'a, R> {
-        &self.inputs
+    fn rank_for<R: Real>(&self, inputs: &Inputs<'_, R>) -> Result<usize> {
+        let (n, m) = inputs.shape();
+        let rank = rank_for(self, self.rank, n)?;
+        match &inputs.objects {
+            None => Ok(rank),
+            Some(_) => {
+                let right = rank_for(self, self.rank, m).map_err(|e| e.about("objects"))?;
+                Ok(rank.min(right))
+            }
+        }
     }
+}
 
+impl<R: Real> PairsWork<'_, R> {
     /// The factors of W as it is now.
-    pub(super) fn start_factors(&self) -> (Mat<f64>, Mat<f64>) {
+    pub(super) fn factors(&self) -> (Mat<f64>, Mat<f64>) {
         let form = self.stepper.learner.form();
         let gauge = form.gauge().expect("a start of full rank");
         let (left, right) = form.factors().expect("a form with factors");
@@ -174,21 +165,9 @@ impl<'a, R: Real> PairsSession<'a, R> {
         (mapped(left, &gauge.left), mapped(right, &gauge.right))
     }
 
-    /// The model of another form that these pairs led to.
-    pub(super) fn into_model_of(
-        self,
-        form: Form<R>,
-        counters: Counters,
-        history: Vec<CurvePoint>,
-    ) -> Model {
-        let mut card = self.card(counters);
-        card.history = history;
-        self.into_parts(card, form)
-    }
-
     /// Tries candidates of the step size on four fifths of the pairs and takes the one
     /// that predicts the others best.
-    fn choose_step(&mut self) {
+    fn choose_step(&mut self, total: u64) {
         let seed = self.options.seed;
         let judges = |pair: u32| splitmix64(seed ^ u64::from(pair)).is_multiple_of(5);
         let order = self.inputs.order(seed, 0);
@@ -198,7 +177,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
             (judging, training) = (order.clone(), order);
         }
         judging.truncate(JUDGING_PAIRS);
-        let total = usize::try_from(self.course.total).unwrap_or(usize::MAX);
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
         let pair = |&i: &u32| self.inputs.training[i as usize];
         let trial = |size: f64, most: usize| {
             let mut stepper = self.stepper.clone();
@@ -208,7 +187,7 @@ impl<'a, R: Real> PairsSession<'a, R> {
                 stepper.take(&self.inputs, pair(i), done as u64);
             }
             let held: Vec<ValuedPair> = judging.iter().map(pair).collect();
-            let found = stepper.errors(&self.inputs, held.iter());
+            let found = self.errors(stepper.learner.form(), &held);
             (size, found["rmse"])
         };
         let best = |trials: &[(f64, f64)]| {
@@ -225,90 +204,38 @@ impl<'a, R: Real> PairsSession<'a, R> {
             .map(|share| trial(share * around, PRETRAINING_PAIRS[1]))
             .into();
         self.stepper.step.size = best(&trials);
-        self.trials = trials;
+        let trial = |(size, rmse): (f64, f64)| Trial::of("step_size", size, "rmse", rmse);
+        self.trials = trials.into_iter().map(trial).collect();
     }
 
-    /// The last candidates of the step size with their error on held-out pairs, when
-    /// it was chosen and not given.
-    pub fn step_trials(&self) -> &[(f64, f64)] {
-        &self.trials
+    fn errors(&self, form: FormRef<'_, R>, pairs: &[ValuedPair]) -> Metrics {
+        errors(pairs.iter().map(|&pair| {
+            let example = self.inputs.example(pair);
+            (form.score(example.left, example.right), pair.value)
+        }))
+    }
+}
+
+impl<R: Real> Work for PairsWork<'_, R> {
+    type Real = R;
+    type Options = Pairs;
+
+    fn options(&self) -> &Pairs {
+        &self.options
     }
 
-    /// How W is stored: `dense` always.
-    pub fn storage(&self) -> &'static str {
-        self.stepper.learner.form().storage()
+    fn patience(&self) -> Option<u32> {
+        self.options.patience
     }
 
-    /// The step size in use.
-    pub fn step_size(&self) -> f64 {
-        self.stepper.step.size
-    }
-
-    /// Rank of W.
-    pub fn rank(&self) -> usize {
-        self.stepper.learner.form().rank()
-    }
-
-    /// Steps of the whole run.
-    pub fn total_steps(&self) -> u64 {
-        self.course.total
-    }
-
-    /// What was done so far.
-    pub fn counters(&self) -> Counters {
-        self.course.counters
-    }
-
-    /// The points of the learning curve so far that have validation metrics.
-    pub fn history(&self) -> &[CurvePoint] {
-        &self.course.history
-    }
-
-    /// Validation metrics of the model that would be kept now.
-    pub fn metrics(&self) -> Metrics {
-        self.course.metrics()
-    }
-
-    /// Goes on for at most this many steps, to the next point of the learning curve
-    /// at the farthest.
-    pub fn advance(&mut self, at_most: u64) -> Result<Event> {
-        self.advance_while(at_most, &|| true)
-    }
-
-    /// The same; a measurement is not given up, because it is short.
-    pub fn advance_while(
-        &mut self,
-        at_most: u64,
-        _go_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Event> {
-        if let Some(stopped) = self.course.finished {
-            return Ok(Event::Finished(stopped));
+    fn fingerprints(&self) -> Fingerprints {
+        Fingerprints {
+            rows: self.inputs.fingerprint,
+            objects: self.inputs.objects_fingerprint,
         }
-        if !self.course.is_due() {
-            let done = self.course.counters.steps;
-            let boundary = self.course.boundary();
-            let until = done.saturating_add(at_most).min(boundary);
-            while self.course.counters.steps < until {
-                self.take_step();
-            }
-            if self.course.counters.steps < boundary {
-                return Ok(Event::Progress);
-            }
-        }
-        let metrics = (!self.inputs.validation.is_empty()).then(|| {
-            self.stepper
-                .errors(&self.inputs, self.inputs.validation.iter())
-        });
-        let stepper = &self.stepper;
-        let point = self
-            .course
-            .measured(metrics, || stepper.learner.form().to_form());
-        self.settle();
-        Ok(Event::Measured(point))
     }
 
-    fn take_step(&mut self) {
-        let done = self.course.counters.steps;
+    fn step(&mut self, done: u64) -> (u64, Learned) {
         let pairs = self.inputs.training.len() as u64;
         let (epoch, at) = (done / pairs, (done % pairs) as usize);
         if self.epoch != Some(epoch) {
@@ -316,111 +243,78 @@ impl<'a, R: Real> PairsSession<'a, R> {
             self.epoch = Some(epoch);
         }
         let pair = self.inputs.training[self.order[at] as usize];
-        let learned = self.stepper.take(&self.inputs, pair, done);
-        self.course.count(&learned);
+        (1, self.stepper.take(&self.inputs, pair, done))
     }
 
-    fn settle(&mut self) {
-        let validated = !self.inputs.validation.is_empty();
-        self.course.settle(validated, self.options.patience);
+    fn form(&self) -> FormRef<'_, R> {
+        self.stepper.learner.form()
     }
 
-    fn card(&self, counters: Counters) -> Card {
-        let polar = self.options.learner == Rule::Polar;
+    fn is_validated(&self) -> bool {
+        !self.inputs.validation.is_empty()
+    }
+
+    fn validate(
+        &self,
+        form: FormRef<'_, R>,
+        _bias: Option<&[f64]>,
+        _go_on: GoOn<'_>,
+    ) -> Result<Validated> {
+        // It is short, and never given up.
+        Ok(Validated::Found(self.errors(form, &self.inputs.validation)))
+    }
+
+    fn step_size(&self) -> f64 {
+        self.stepper.step.size
+    }
+
+    fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    fn card(&self) -> Card {
+        let Pairs {
+            learner,
+            regularization,
+            step_limit,
+            ..
+        } = self.options;
         Card {
             seed: self.options.seed,
             step_size: self.stepper.step.size,
-            step_limit: self.options.step_limit,
+            step_limit: Some(step_limit).filter(|limit| limit.is_finite()),
             decay: self.options.decay,
-            regularization: Some(self.options.regularization).filter(|&lambda| lambda > 0.0),
-            retraction: Some(self.options.retraction).filter(|_| polar),
+            regularization: Some(regularization).filter(|&lambda| lambda > 0.0),
+            retraction: (learner == Rule::Polar).then_some(self.options.retraction),
             init: "gaussian".into(),
-            counters,
-            history: self.course.history.clone(),
-            ..Card::new(self.options.learner.name())
+            ..Card::new(learner.name())
         }
     }
 
-    fn knowledge(&self) -> Knowledge {
+    fn knowledge(&self, _bias: Option<Vec<f64>>) -> Knowledge {
         Knowledge::Pairs {
             target_mean: self.inputs.mean(),
         }
     }
 
-    /// Writes all that is needed to go on later. It changes nothing: a run with
-    /// checkpoints gives the same model as one without.
-    pub fn save_checkpoint(&self, path: impl AsRef<Path>, seconds: f64) -> Result<()> {
-        let best = self.course.best.as_ref();
-        let state = State {
-            options: self.options.clone(),
-            fingerprint: self.inputs.fingerprint,
-            objects: self.inputs.objects_fingerprint,
-            position: None,
-            window: self.course.window,
-            measured: self.course.measured,
-            without_gain: self.course.without_gain,
-            seconds,
-            best: best.map(|best| BestState {
-                counters: best.counters,
-                map: best.map,
-                upkeep: forms::upkeep(best.model.view()),
-            }),
-            average: None,
-        };
-        let more = checkpoint::tensors(&state, best.map(|best| &best.model), None)?;
+    fn sides(&self) -> (SideParts<'_>, Option<SideParts<'_>>) {
         let Inputs { rows, objects, .. } = &self.inputs;
-        save_parts(
-            path.as_ref(),
-            (&self.card(self.course.counters), &self.knowledge()),
-            self.stepper.learner.form(),
-            (rows.features, &rows.preprocess),
-            objects.as_ref().map(|o| (o.features, &o.preprocess)),
-            more,
-        )
-    }
-
-    /// The model: the best one by validation, or the last one.
-    pub fn into_model(mut self) -> Result<Model> {
-        let best = self.course.best.take();
-        let counters = best.as_ref().map_or(self.counters(), |best| best.counters);
-        let card = self.card(counters);
-        let form = match best {
-            Some(best) => best.model,
-            None => self.stepper.learner.form().to_form(),
-        };
-        Ok(self.into_parts(card, form))
-    }
-
-    fn into_parts(self, card: Card, form: Form<R>) -> Model {
-        let knowledge = self.knowledge();
-        let Inputs { rows, objects, .. } = self.inputs;
-        Model {
-            card,
-            form: Precise::new(form),
-            features: rows.features.clone(),
-            preprocess: rows.preprocess,
-            objects: objects.map(|objects| Objects {
-                features: objects.features.clone(),
-                preprocess: objects.preprocess,
-            }),
-            knowledge,
-        }
+        let right = objects.as_ref().map(|o| {
+            let (features, preprocess) = (Cow::Borrowed(o.features), Cow::Borrowed(&o.preprocess));
+            (features, preprocess)
+        });
+        let left = (
+            Cow::Borrowed(rows.features),
+            Cow::Borrowed(&rows.preprocess),
+        );
+        (left, right)
     }
 }
 
 /// W at the start of training: normal factors, of a length that makes scores about
 /// half as large as the values.
 fn start<R: Real>(options: &Pairs, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
-    let ((n, m), k) = (inputs.shape(), options.rank);
-    for (count, objects) in [(n, false), (m, inputs.objects.is_some())] {
-        if k > count {
-            let error = Error::input(format!("rank {k} is above the number of features, {count}"));
-            return Err(match objects {
-                true => about("objects", error),
-                false => error,
-            });
-        }
-    }
+    let ((n, m), k) = (inputs.shape(), options.rank_for(inputs)?);
     let bytes = (n as u128 + m as u128) * k as u128 * size_of::<R>() as u128;
     let what = format!("a model of {n} and {m} features and rank {k}");
     // One more for the trials of the step size.
@@ -448,33 +342,4 @@ fn start<R: Real>(options: &Pairs, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
     let sound = ratio.is_finite() && ratio > 0.0;
     let form = if sound { factors(ratio)? } else { form };
     Form::Factored(form).shaped(options.learner.shape())
-}
-
-/// Whether this run is the one that was interrupted.
-fn check<R: Real>(
-    checkpoint: &Checkpoint<Pairs>,
-    options: &Pairs,
-    inputs: &Inputs<'_, R>,
-) -> Result<()> {
-    let mut wanted = checkpoint.state.options.clone();
-    // What may differ without changing what was learned so far.
-    wanted.steps = options.steps;
-    wanted.epochs = options.epochs;
-    wanted.patience = options.patience;
-    wanted.curve_every = options.curve_every;
-    let size = checkpoint.model.card.step_size;
-    if options.step_size.is_none() || options.step_size == Some(size) {
-        wanted.step_size = options.step_size;
-    }
-    checkpoint::same_options(options, &wanted)?;
-    checkpoint.check_model::<R>(inputs.rows.features)?;
-    let model = &checkpoint.model;
-    let shape = (model.columns(), model.columns_of(crate::form::Side::Right));
-    let same = inputs.fingerprint == checkpoint.state.fingerprint
-        && inputs.objects_fingerprint == checkpoint.state.objects
-        && shape == inputs.shape();
-    match same {
-        true => Ok(()),
-        false => Err(Error::input("the checkpoint was made with other data")),
-    }
 }

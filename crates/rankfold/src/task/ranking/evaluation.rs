@@ -4,7 +4,9 @@ use super::labels::{LabelNames, Positives};
 use crate::data::Labelled;
 use crate::eval::{self, Retrieval, Scorer};
 use crate::form::{FormRef, Query};
-use crate::model::{Knowledge, Metrics, Prepared, Prior, Ranked};
+use crate::model::{Knowledge, Prepared, Prior, Ranked};
+use crate::task::given_up;
+use crate::task::run::{Baseline, Evaluation};
 use crate::task::similarity::metrics;
 use crate::{Error, Ids, Model, Real, Result, Rows};
 
@@ -101,23 +103,6 @@ impl Scorer for Constant<'_> {
     }
 }
 
-/// What a model reaches on rows with labels, and its control.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LabelEvaluation {
-    /// The metrics of the model.
-    pub model: Metrics,
-    /// The metrics of the popularity of labels: the same order for all rows.
-    pub control: Metrics,
-    /// Rows with labels.
-    pub rows: usize,
-    /// Rows without.
-    pub skipped: usize,
-    /// Entries left out because the model does not know their feature.
-    pub unknown_entries: usize,
-    /// Labels that the model does not know; they rank as such.
-    pub unknown_labels: usize,
-}
-
 /// Measures a scorer on the labels of its rows. `None` when `progress` said to
 /// stop.
 pub(super) fn measure(
@@ -177,20 +162,20 @@ impl Model {
 
     /// Measures the model on rows with labels in its precision, with the
     /// popularity of labels beside it. `progress` gets the number of rows done out
-    /// of twice the rows; the result is `None` when it said to stop.
+    /// of twice the rows; an error of the kind `Interrupted` where it said to stop.
     pub fn evaluate_labels<R: Real>(
         &self,
         data: Labelled<R>,
         threads: usize,
         progress: &(dyn Fn(usize) -> bool + Sync),
-    ) -> Result<Option<LabelEvaluation>> {
+    ) -> Result<Evaluation> {
         let (names, prior) = self.ranked_labels()?;
         let form = self.form.as_precision::<R>()?.view();
         let (positives, unknown) = Positives::known(&data.labels, names);
         let prepared = self.prepare(data.rows, &data.features)?;
         let scorer = LabelScores::new(form, prior, &prepared.rows, None, unknown);
         let Some(found) = measure(&scorer, &positives, threads, progress) else {
-            return Ok(None);
+            return Err(given_up());
         };
         if found.rows == found.skipped {
             return Err(Error::input(
@@ -199,21 +184,24 @@ impl Model {
         }
         let mut counts: Vec<f64> = prior.count.iter().map(|&n| n as f64).collect();
         counts.resize(counts.len() + unknown, 0.0);
-        let control = Constant {
+        let popular = Constant {
             rows: prepared.rows.len(),
             scores: &counts,
         };
         let later = |done: usize| progress(found.rows + done);
-        let Some(control) = measure(&control, &positives, threads, &later) else {
-            return Ok(None);
+        let Some(popularity) = measure(&popular, &positives, threads, &later) else {
+            return Err(given_up());
         };
-        Ok(Some(LabelEvaluation {
-            model: metrics(&found),
-            control: metrics(&control),
-            rows: found.rows - found.skipped,
+        let note = || {
+            format!("{unknown} labels are not known to the model; they rank as labels never seen")
+        };
+        Ok(Evaluation {
+            baselines: vec![Baseline::new("popularity", metrics(&popularity))],
             skipped: found.skipped,
-            unknown_entries: prepared.unknown_entries,
-            unknown_labels: unknown,
-        }))
+            ..Evaluation::new(metrics(&found), found.rows - found.skipped, "rows")
+        }
+        .unknown_entries(prepared.unknown_entries)
+        .with("unknown_labels", unknown)
+        .noting(unknown, note))
     }
 }

@@ -1,11 +1,12 @@
 //! The data of a run, ready for it.
 
 use super::labels::{LabelNames, Positives};
-use super::{Order, Ranking};
+use super::{Order, Ranking, RankingData};
 use crate::data::Labelled;
-use crate::model::Prior;
+use crate::model::{Prior, Steps};
 use crate::random::splitmix64;
-use crate::task::inputs::{Fingerprint, Things, about, hold_out};
+use crate::task::hold_out::hold_out_some;
+use crate::task::inputs::{Fingerprint, Things};
 use crate::{Error, Ids, Real, Result, Rows, SparseRow};
 
 /// Keys of the order of rows in a pass.
@@ -38,9 +39,9 @@ pub(super) struct Inputs<'a, R: Real> {
 impl<'a, R: Real> Inputs<'a, R> {
     pub fn new(
         options: &Ranking,
-        data: &'a Labelled<R>,
-        valid: Option<&Labelled<R>>,
+        RankingData { rows: data, valid }: RankingData<'a, R>,
     ) -> Result<Self> {
+        let steps = Steps::of(options.weight, options.normalize, options.standardize);
         if valid.is_some() && options.valid_fraction > 0.0 {
             return Err(Error::input(
                 "validation rows and a validation fraction exclude each other",
@@ -58,8 +59,9 @@ impl<'a, R: Real> Inputs<'a, R> {
             true => names.len(),
             false => 0,
         };
-        let (members, held_out) = hold_out(data.rows.len(), options.valid_fraction, options.seed)?;
-        let mut things = Things::new(options.preprocess, data, None, members)?;
+        let (rows, fraction) = (data.rows.len(), options.valid_fraction);
+        let (members, held_out) = hold_out_some("rows", rows, None, fraction, options.seed)?;
+        let mut things = Things::new(steps, data, None, members)?;
         let before = things.members.len();
         let teaches = |row: u32| (1..names.len()).contains(&positives.of(row as usize).len());
         things.members.retain(|&row| teaches(row));
@@ -86,7 +88,7 @@ impl<'a, R: Real> Inputs<'a, R> {
             }
             Some(valid) => {
                 let held = foreign(valid, &things, known);
-                Some(held.map_err(|e| about("validation rows", e))?)
+                Some(held.map_err(|e| e.about("validation rows"))?)
             }
         };
         if let Some(held) = &validation

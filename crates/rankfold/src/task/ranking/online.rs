@@ -10,9 +10,9 @@ use crate::data::{Features, LabelName, StreamRow};
 use crate::form::Side;
 use crate::model::{Prior, Ranked};
 use crate::online::{Learned, RankOne, Step};
+use crate::task::course::count;
+use crate::task::decayed;
 use crate::task::online::Online;
-use crate::task::session::count;
-use crate::task::stepper::decayed;
 use crate::{Error, Real, Result, Rows, SparseRow, SparseVec};
 
 /// What a ranking learns beside W.

@@ -1,6 +1,6 @@
 //! Which features say most about the classes: the truncated identity starts there.
 
-use super::inputs::Things;
+use crate::task::inputs::Things;
 use crate::{Real, Rows};
 use hashbrown::{HashMap, HashSet};
 

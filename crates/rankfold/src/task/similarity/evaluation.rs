@@ -1,33 +1,18 @@
 //! A similarity model on held-out data, with plain cosine beside it.
 
-use super::calibrate::{Calibration, standard_margins};
-use super::inputs::{about, renamed};
-use super::similarity::{Classified, classes, evaluate, evaluate_among, metrics};
+use super::{
+    Calibration, Classified, classes, evaluate, evaluate_among, metrics, standard_margins,
+};
 use crate::data::Labelled;
 use crate::data::text::Documents;
 use crate::eval::{self, Cosine};
 use crate::form::{FormRef, Side};
-use crate::model::{Knowledge, Metrics, Precise};
+use crate::model::{Knowledge, Precise};
+use crate::task::given_up;
+use crate::task::inputs::renamed;
+use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Model, Real, Result, Score};
 use std::path::Path;
-
-/// What a model and the control reach on the same rows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Evaluation {
-    /// The metrics of the model.
-    pub model: Metrics,
-    /// The metrics of the cosine between the rows themselves; `None` where rows
-    /// and objects have features of their own.
-    pub control: Option<Metrics>,
-    /// Rows that were queries.
-    pub rows: usize,
-    /// Rows that could not be: no other row, or no object, has their class.
-    pub skipped: usize,
-    /// Entries left out because the model does not know their feature.
-    pub unknown_entries: usize,
-    /// Whether the model knows how sure it is, where it says so.
-    pub calibration: Option<Calibration>,
-}
 
 /// How an evaluation is to be done.
 #[derive(Clone, Copy)]
@@ -43,8 +28,7 @@ pub struct Evaluate<'a> {
 
 impl Evaluate<'_> {
     /// Reads a file in the model's precision and evaluates the model on it.
-    /// `None` when `progress` said to stop.
-    pub fn file(&self, model: &Model, path: impl AsRef<Path>) -> Result<Option<Evaluation>> {
+    pub fn file(&self, model: &Model, path: impl AsRef<Path>) -> Result<Evaluation> {
         let path = path.as_ref();
         match &model.form {
             Precise::F32(_) => self.rows::<f32>(model, model.read(&Documents::new(path))?),
@@ -53,9 +37,9 @@ impl Evaluate<'_> {
         .map_err(|e| e.in_file(path))
     }
 
-    /// Evaluates the model on rows in its precision. `None` when `progress`
-    /// said to stop.
-    pub fn rows<R: Real>(&self, model: &Model, data: Labelled<R>) -> Result<Option<Evaluation>> {
+    /// Evaluates the model on rows in its precision. An error of the kind
+    /// `Interrupted` where `progress` said to stop.
+    pub fn rows<R: Real>(&self, model: &Model, data: Labelled<R>) -> Result<Evaluation> {
         let form = model.form.as_precision::<R>()?;
         check_task(model)?;
         model.check_one_kind()?;
@@ -74,30 +58,25 @@ impl Evaluate<'_> {
             self.progress,
         )?
         else {
-            return Ok(None);
+            return Err(given_up());
         };
         let later = |done: usize| (self.progress)(n + done);
-        let Some(control) = eval::retrieval(&Cosine::new(rows), &classes, self.threads, &later)
+        let Some(cosine) = eval::retrieval(&Cosine::new(rows), &classes, self.threads, &later)
         else {
-            return Ok(None);
+            return Err(given_up());
         };
-        Ok(Some(Evaluation {
-            model: metrics(&found),
-            control: Some(metrics(&control)),
-            rows: found.rows - found.skipped,
+        let queries = Classified {
+            rows,
+            members: &members,
+            classes: &classes,
+        };
+        Ok(Evaluation {
+            baselines: vec![Baseline::new("cosine", metrics(&cosine))],
             skipped: found.skipped,
-            unknown_entries: prepared.unknown_entries,
-            calibration: calibration(
-                model,
-                form.view(),
-                Classified {
-                    rows,
-                    members: &members,
-                    classes: &classes,
-                },
-                None,
-            ),
-        }))
+            calibration: calibration(model, form.view(), queries, None),
+            ..Evaluation::new(metrics(&found), found.rows - found.skipped, "queries")
+        }
+        .unknown_entries(prepared.unknown_entries))
     }
 
     /// Evaluates the model on rows that look for objects of their class; classes
@@ -108,17 +87,17 @@ impl Evaluate<'_> {
         model: &Model,
         data: Labelled<R>,
         objects: Labelled<R>,
-    ) -> Result<Option<Evaluation>> {
+    ) -> Result<Evaluation> {
         let form = model.form.as_precision::<R>()?;
         check_task(model)?;
         let known = classes(&data.labels, |i| data.ids.name(i).into_owned())?;
         let of_objects = classes(&objects.labels, |i| objects.ids.name(i).into_owned());
-        let of_objects = of_objects.map_err(|e| about("objects", e))?;
+        let of_objects = of_objects.map_err(|e| e.about("objects"))?;
         let mut names = data.labels.names.clone();
         let of_objects = renamed(&mut names, &objects.labels, of_objects);
         let left = model.prepare(data.rows, &data.features)?;
         let right = model.prepare_side(objects.rows, &objects.features, Side::Right);
-        let right = right.map_err(|e| about("objects", e))?;
+        let right = right.map_err(|e| e.about("objects"))?;
         let members = |count: usize| -> Vec<u32> { (0..count as u32).collect() };
         let (queries, candidates) = (members(known.len()), members(of_objects.len()));
         let queries = Classified {
@@ -141,26 +120,26 @@ impl Evaluate<'_> {
             self.progress,
         )?;
         let Some(found) = found else {
-            return Ok(None);
+            return Err(given_up());
         };
-        let mut control = None;
+        let mut baselines = Vec::new();
         if model.sides_share_features() {
             let later = |done: usize| (self.progress)(known.len() + done);
             let cosine = Cosine::between(&left.rows, &right.rows);
             let threads = self.threads;
             match eval::retrieval_among(&cosine, &known, &of_objects, threads, &later) {
-                None => return Ok(None),
-                Some(found) => control = Some(metrics(&found)),
+                None => return Err(given_up()),
+                Some(found) => baselines.push(Baseline::new("cosine", metrics(&found))),
             }
         }
-        Ok(Some(Evaluation {
-            model: metrics(&found),
-            control,
-            rows: found.rows - found.skipped,
+        let unknown = left.unknown_entries.saturating_add(right.unknown_entries);
+        Ok(Evaluation {
+            baselines,
             skipped: found.skipped,
-            unknown_entries: left.unknown_entries.saturating_add(right.unknown_entries),
             calibration: calibration(model, form, queries, Some(candidates)),
-        }))
+            ..Evaluation::new(metrics(&found), found.rows - found.skipped, "queries")
+        }
+        .unknown_entries(unknown))
     }
 }
 

@@ -1,12 +1,12 @@
 //! How well a model that learned a distribution knows how sure it is: on triplets
 //! drawn from classified rows.
 
-use super::inputs::triplets;
-use super::similarity::Classified;
+use super::Classified;
 use crate::eval::calibration::{Bin, calibration_error, reliability};
 use crate::form::FormRef;
 use crate::model::Confidence;
 use crate::random::Random;
+use crate::task::inputs::triplets;
 use crate::{Real, Result};
 
 /// The stream of random numbers that draws the triplets.
@@ -49,7 +49,7 @@ impl Calibration {
 }
 
 /// The margins of drawn triplets in standard deviations, before any factor.
-pub(super) fn standard_margins<R: Real>(
+pub(in crate::task) fn standard_margins<R: Real>(
     form: FormRef<'_, R>,
     queries: Classified<'_, R>,
     objects: Option<Classified<'_, R>>,

@@ -1,10 +1,10 @@
 //! The step size, chosen by a short pre-training run for each candidate.
 
 use super::stepper::Stepper;
-use super::triplet::{Sides, TripletRows};
 use crate::Real;
 use crate::online::{Learner, Rule, Step};
 use crate::sample::Triplets;
+use crate::task::triplet::{Sides, TripletRows};
 
 /// Candidates. The best constant step for rows of length one is large, and
 /// falls with the rank.

@@ -1,12 +1,13 @@
 //! One step of training: draws triplets, finds hard negatives, fits the length
 //! of the step to its time, and lets the learner learn.
 
-use super::similarity::{Negatives, Select, Similarity};
-use super::triplet::{Examples, Sides, TripletRows};
+use super::{Negatives, Select, Similarity};
 use crate::form::{Form, Query};
 use crate::model::Distances;
 use crate::online::{AnyLearner, Learned, Learner, RankOne, Step};
 use crate::sample::{Triplet, Triplets};
+use crate::task::decayed;
+use crate::task::triplet::{Examples, Sides, TripletRows};
 use crate::{Loss, Real, Result, SparseVec};
 
 /// A learner, and how it is fed.
@@ -20,6 +21,7 @@ pub(super) struct Stepper<R> {
     batch: usize,
     negatives: Negatives,
     select: Select,
+    candidates: usize,
     query: Query,
     chosen: Vec<Triplet>,
     differences: Vec<SparseVec<R>>,
@@ -34,16 +36,17 @@ impl<R: Real> Stepper<R> {
         distances: Option<Distances>,
     ) -> Result<Self> {
         Ok(Stepper {
-            learner: AnyLearner::new(options.learner, form, seen)?.with_aroma(options.aroma),
+            learner: AnyLearner::new(options.learner, form, seen)?.with_aroma(options.aroma()),
             examples: Examples::new(distances),
             step: Step {
                 size: f64::NAN,
-                limit: options.step_limit.unwrap_or(f64::INFINITY),
+                limit: options.step_limit,
             },
             decay: options.decay,
             batch: options.batch,
             negatives: options.negatives,
             select: options.select,
+            candidates: options.candidates_or_default(),
             query: Query::default(),
             chosen: Vec::new(),
             differences: Vec::new(),
@@ -91,13 +94,12 @@ impl<R: Real> Stepper<R> {
     /// for.
     #[inline]
     pub fn draw(&mut self, rows: Sides<'_, R>, source: &mut Triplets) -> Triplet {
-        let candidates = match (self.select, self.negatives) {
-            (Select::Uncertain(candidates), _) => {
-                return self.draw_uncertain(candidates, rows, source);
-            }
+        match (self.select, self.negatives) {
+            (Select::Uncertain, _) => return self.draw_uncertain(rows, source),
             (Select::Random, Negatives::Random) => return source.draw(),
-            (Select::Random, Negatives::Hard(candidates)) => candidates,
-        };
+            (Select::Random, Negatives::Hard) => {}
+        }
+        let candidates = self.candidates;
         let form = self.learner.form();
         let mut asked = None;
         source.draw_hard(candidates, |triplet| {
@@ -114,16 +116,11 @@ impl<R: Real> Stepper<R> {
 impl<R: Real> Stepper<R> {
     /// Of so many triplets the one whose order is the least sure: its margin is the
     /// fewest standard deviations from zero. Of equal ones the first.
-    fn draw_uncertain(
-        &mut self,
-        candidates: usize,
-        rows: Sides<'_, R>,
-        source: &mut Triplets,
-    ) -> Triplet {
+    fn draw_uncertain(&mut self, rows: Sides<'_, R>, source: &mut Triplets) -> Triplet {
         let form = self.learner.form();
         let mut best = source.draw();
         let mut least = f64::INFINITY;
-        for n in 0..candidates {
+        for n in 0..self.candidates {
             let triplet = if n == 0 { best } else { source.draw() };
             let example = self.examples.margin(TripletRows::of(rows, triplet));
             let margin = form.score(example.left, example.right);
@@ -134,16 +131,5 @@ impl<R: Real> Stepper<R> {
             }
         }
         best
-    }
-}
-
-/// The step after so many triplets: half as long after `decay` of them.
-pub(crate) fn decayed(step: Step, decay: Option<f64>, done: u64) -> Step {
-    match decay {
-        None => step,
-        Some(triplets) => Step {
-            size: step.size / (1.0 + done as f64 / triplets),
-            ..step
-        },
     }
 }

@@ -1,0 +1,57 @@
+//! The flags that the user typed, held against those that apply.
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use rankfold::model::Knowledge;
+use rankfold::{Error, Model, Result};
+
+/// The flags that the user typed, by the names of their options.
+#[derive(Default)]
+pub struct Given(Vec<String>);
+
+impl Given {
+    /// The flags of the innermost command.
+    pub fn new(mut matches: &ArgMatches) -> Self {
+        while let Some((_, inner)) = matches.subcommand() {
+            matches = inner;
+        }
+        let typed = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let ids = matches.ids().map(|id| id.as_str()).filter(typed);
+        Given(ids.map(str::to_owned).collect())
+    }
+
+    /// An error for a flag that does not apply to such a model. `applies` lists the
+    /// options that do; `always` those that apply to any model.
+    pub fn only(&self, model: &Model, always: &[&str], applies: &[&str]) -> Result<()> {
+        let allowed = |id: &&String| {
+            let is = |name: &&str| *name == id.as_str();
+            always.iter().chain(applies).any(is)
+        };
+        match self.0.iter().find(|id| !allowed(id)) {
+            None => Ok(()),
+            Some(id) => {
+                let models = models(&model.knowledge);
+                // Its flag is not its name.
+                let name = if id == "condition" { "where" } else { id };
+                Err(Error::option(name, format!("does not apply to {models}")))
+            }
+        }
+    }
+}
+
+/// The options of files of rows.
+pub const FIELDS: [&str; 4] = ["condition", "text", "label", "id"];
+
+/// What models of a task are called.
+pub fn models(knowledge: &Knowledge) -> &'static str {
+    match knowledge {
+        Knowledge::Similarity => "similarity models",
+        Knowledge::Metric => "metrics",
+        Knowledge::Ranking(_) => "models that rank labels",
+        Knowledge::Pairs { .. } => "models of pairs",
+        Knowledge::Completion(_) => "rating models",
+        Knowledge::Kernel(_) => "kernels",
+        Knowledge::Map(_) => "maps",
+        Knowledge::Multitask(_) => "multitask models",
+    }
+}

@@ -1,0 +1,519 @@
+//! Similarity: score(left, right) = leftᵀ W right, learned from triplets "the
+//! query is more like this than like that".
+
+mod calibrate;
+mod evaluation;
+mod informative;
+mod session;
+mod step_size;
+mod stepper;
+
+pub use calibrate::Calibration;
+pub(super) use calibrate::standard_margins;
+pub use evaluation::Evaluate;
+pub use session::SimilaritySession;
+
+use super::inputs::{Inputs, TrainingData};
+use super::run::{Fit, Run};
+use super::triplet::{Sides, TripletRows};
+use super::{Learn, check_length, rank_for};
+use crate::data::{Labelled, Labels};
+use crate::eval::{self, Retrieval};
+use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
+use crate::model::{Metrics, Model, Projection, Score, Steps};
+use crate::online::{AromaOptions, Rule, Shape, Step, UpdateOn};
+use crate::options::{Options, Range};
+use crate::random::normal_at;
+use crate::sample::{Given, Triplets};
+use crate::{Error, Real, Result, Rows, SparseVec, choices, memory, options};
+use informative::pairs;
+
+/// The better way to read the scores of a rule. Where both sides are projected
+/// alike the cosine undoes the favour that the dot product does to long rows;
+/// where they are not, it costs precision at the first places. A full matrix
+/// has no space to project rows into.
+pub(super) fn default_score(rule: Rule) -> Score {
+    match rule.shape() {
+        Shape::Psd | Shape::PolarPsd => Score::Cosine,
+        _ => Score::Dot,
+    }
+}
+
+choices! {
+    /// Where training starts.
+    pub enum Init {
+        /// The identity on the k most informative features (the most frequent ones without
+        /// labels), zero elsewhere
+        Identity = "identity",
+        /// Independent normal entries of variance 1/k: W is the identity on average
+        Gaussian = "gaussian",
+        /// The best matrix of rank k near what gradient steps from zero give; zero for a full
+        /// matrix
+        Zero = "zero",
+    }
+}
+
+choices! {
+    /// Which negatives are learned from.
+    pub enum Negatives {
+        /// Any row of another class
+        Random = "random",
+        /// The row of another class with the best score, of a few random ones
+        Hard = "hard",
+    }
+}
+
+choices! {
+    /// Which triplets are learned from.
+    pub enum Select {
+        /// Any
+        Random = "random",
+        /// Of a few triplets the one whose order AROMA is least sure of
+        Uncertain = "uncertain",
+    }
+}
+
+choices! {
+    /// The covariances by which AROMA moves its mean.
+    pub enum Covariance {
+        /// Those before the step, as the paper runs it
+        Old = "old",
+        /// Those after the step, as the paper analyzes it
+        New = "new",
+    }
+}
+
+/// Candidates of a hard negative, unless others are asked for.
+const HARD_CANDIDATES: usize = 20;
+
+/// Candidates of an uncertain triplet: more of them gain little and cost much.
+const UNCERTAIN_CANDIDATES: usize = 5;
+
+/// What the columns of a gradient do to each other costs their square.
+const LARGEST_BATCH: usize = 1_024;
+
+options! {
+    /// Learns a similarity: options with their defaults, then [`Similarity::fit`] for a
+    /// whole data set, or [`Similarity::session`] to drive the training.
+    ///
+    /// ```
+    /// use rankfold::{Similarity, data};
+    ///
+    /// let text = "0 1:1 2:1\n0 1:1 3:1\n1 4:1 5:1\n1 4:1 6:1\n";
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let path = folder.path().join("train.svm");
+    /// std::fs::write(&path, text).unwrap();
+    ///
+    /// let train = data::read_labelled::<f32>(&path).unwrap();
+    /// let model = Similarity::default().rank(2).steps(1_000).seed(1).fit(&train).unwrap();
+    /// assert_eq!(model.rank(), 2);
+    /// ```
+    pub struct Similarity: "similarity" {
+        /// Learning algorithm; with objects the default is `loreta`.
+        learner: Rule = Rule::LoretaPsd, among [
+            "loreta-psd", "loreta", "aroma-factored", "aroma-diagonal", "oasis",
+            "passive-aggressive", "gradient", "gradient-psd", "manifold-identification", "lego",
+            "balanced", "polar", "flat", "polar-psd", "cone-flat", "cone-affine", "cone-logdet",
+            "cone-log", "cone-von-neumann",
+        ];
+        /// Rank of W, at most the number of features, and of those of the objects; the default
+        /// is lowered to that.
+        rank: usize = 30, in Range::COUNT,
+            for "low-rank learners, such as `loreta-psd`" if |o| o.learner.is_low_rank();
+        /// Number of triplets to learn from [default: 50 a row, at least 20,000; one pass over
+        /// listed triplets].
+        steps: Option<u64> = None, effect Length;
+        /// Number of passes over the rows, or over listed triplets, instead of `steps`.
+        epochs: Option<u64> = None, effect Length;
+        /// Step size [default: the best of seven in a short trial].
+        step_size: Option<f64> = None, in Range::POSITIVE,
+            for "learners that do not choose their own steps: not `oasis`, `passive-aggressive` and AROMA"
+            if Similarity::has_steps;
+        /// Largest relative change of W that one step may make; `inf` for none.
+        step_limit: f64 = Step::LIMIT, in Range::LIMIT,
+            for "learners on a manifold, such as `loreta-psd`" if |o| o.learner.has_limit();
+        /// Let the step shrink: it is half as long after this many triplets, and a third after
+        /// twice as many.
+        decay: Option<f64> = None, in Range::POSITIVE,
+            for "learners that do not choose their own steps: not `oasis`, `passive-aggressive` and AROMA"
+            if Similarity::has_steps;
+        /// Longest step of passive-aggressive learners, C in the papers.
+        aggressiveness: f64 = 0.1, in Range::POSITIVE,
+            for "`oasis` and `passive-aggressive`" if |o| o.learner.is_passive_aggressive();
+        /// AROMA's noise parameter r. Smaller values commit sooner.
+        confidence_r: f64 = 1.0, in Range::POSITIVE,
+            for "`aroma-factored` and `aroma-diagonal`" if |o| o.learner.is_aroma();
+        /// Which triplets AROMA learns from.
+        update_on: UpdateOn = UpdateOn::Margin,
+            for "`aroma-factored` and `aroma-diagonal`" if |o| o.learner.is_aroma();
+        /// The covariances by which `aroma-factored` moves its mean.
+        covariance: Covariance = Covariance::Old,
+            for "`aroma-factored`" if |o| o.learner == Rule::AromaFactored;
+        /// Keep the diagonal of the inverse covariance.
+        inverse_diagonal: bool = false,
+            for "`aroma-diagonal`" if |o| o.learner == Rule::AromaDiagonal;
+        /// Which triplets are learned from.
+        select: Select = Select::Random,
+            for "`aroma-factored` and `aroma-diagonal`" if |o| o.learner.is_aroma();
+        /// Which negatives are learned from.
+        negatives: Negatives = Negatives::Random;
+        /// Candidates of a hard negative or of an uncertain triplet [default: 20 rows, 5
+        /// triplets].
+        candidates: Option<usize> = None, in Range::COUNT,
+            for "`--negatives hard` and `--select uncertain`" if Similarity::has_candidates;
+        /// Triplets that make one step together; the steps are rounded up to whole batches.
+        batch: usize = 1, within Range::between(1.0, LARGEST_BATCH as f64),
+            for "learners with mini-batches, such as `loreta-psd` and `loreta`"
+            if |o| o.learner.has_batches();
+        /// Keep the average of W over the run, later matrices weighing more, not the last W.
+        average: bool = false, for "learners other than AROMA" if |o| !o.learner.is_aroma();
+        /// Where W starts [default: identity, for AROMA zero].
+        init: Option<Init> = None;
+        /// How the model scores two rows; can be overridden later [default: cosine for
+        /// symmetric low-rank learners such as `loreta-psd`, dot for the others].
+        score: Option<Score> = None, among ["dot", "cosine"];
+        shared seed;
+        shared threads;
+        shared preprocessing;
+        shared valid_fraction;
+        shared patience;
+        shared curve_every;
+    }
+}
+
+impl Similarity {
+    /// By the name of the learner.
+    pub fn new(learner: Rule) -> Self {
+        Self::default().learner(learner)
+    }
+
+    fn has_steps(&self) -> bool {
+        !(self.learner.is_passive_aggressive() || self.learner.is_aroma())
+    }
+
+    fn has_candidates(&self) -> bool {
+        self.negatives == Negatives::Hard || self.select == Select::Uncertain
+    }
+
+    fn candidates_or_default(&self) -> usize {
+        self.candidates.unwrap_or(match self.select {
+            Select::Random => HARD_CANDIDATES,
+            Select::Uncertain => UNCERTAIN_CANDIDATES,
+        })
+    }
+
+    /// Where W starts: as given, or as suits the learner. A distribution that knows
+    /// nothing yet has mean zero.
+    fn init_or_default(&self) -> Init {
+        self.init.unwrap_or(match self.learner.is_aroma() {
+            true => Init::Zero,
+            false => Init::Identity,
+        })
+    }
+
+    fn score_or_default(&self) -> Score {
+        self.score.unwrap_or_else(|| default_score(self.learner))
+    }
+
+    fn aroma(&self) -> AromaOptions {
+        AromaOptions {
+            update_on: self.update_on,
+            new_covariance: self.covariance == Covariance::New,
+            inverse_diagonal: self.inverse_diagonal,
+        }
+    }
+
+    fn steps_of_rows(&self) -> Steps {
+        Steps::of(self.weight, self.normalize, self.standardize)
+    }
+
+    /// The options with a learner for data with objects, where none was given.
+    fn for_data<R>(&self, data: &TrainingData<'_, R>) -> Self {
+        match data.objects.is_some() && self.learner == Self::default().learner {
+            true => self.clone().learner(Rule::Loreta),
+            false => self.clone(),
+        }
+    }
+
+    /// Checks all options at once; a session does so too.
+    pub fn check(&self) -> Result<()> {
+        self.check_table()?;
+        check_length(self.steps, self.epochs)?;
+        let (name, init) = (self.learner, self.init_or_default());
+        let full = !self.learner.is_low_rank();
+        if full && self.score == Some(Score::Cosine) {
+            return Err(Error::option(
+                "score",
+                format!(
+                    "must be dot: `{name}` learns a full matrix, which has no space to project rows into"
+                ),
+            ));
+        }
+        let definite = self.learner == Rule::Lego || self.learner.cone().is_some();
+        if definite && init != Init::Identity {
+            return Err(Error::option(
+                "init",
+                format!("must be identity for `{name}`"),
+            ));
+        }
+        if full && init == Init::Gaussian {
+            return Err(Error::option(
+                "init",
+                format!("must be identity or zero for `{name}`, which learns a full matrix"),
+            ));
+        }
+        if self.update_on == UpdateOn::StrictMistake && init == Init::Zero {
+            return Err(Error::option(
+                "update_on",
+                "must be margin or mistake with a start from zero, where no triplet is in the wrong order; or start with `--init identity`",
+            ));
+        }
+        if self.select == Select::Uncertain && self.candidates_or_default() < 2 {
+            return Err(Error::option(
+                "candidates",
+                "must be at least 2 for `--select uncertain`",
+            ));
+        }
+        if self.select == Select::Uncertain && self.negatives == Negatives::Hard {
+            return Err(Error::option(
+                "select",
+                "must be random with `--negatives hard`: choose one of the two",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that the learner can score rows with other things; a session with
+    /// objects does so too.
+    pub fn check_objects(&self) -> Result<()> {
+        match self.learner.is_symmetric() {
+            false => Ok(()),
+            true => Err(Error::input(format!(
+                "`{}` learns a symmetric matrix, in which rows and objects have the same features: use another learner with objects, such as `loreta`",
+                self.learner.name()
+            ))),
+        }
+    }
+
+    /// Learns from labelled rows.
+    pub fn fit<R: Real>(&self, data: &Labelled<R>) -> Result<Model> {
+        Ok(self.fit_with(data.into(), Run::default())?.model)
+    }
+
+    /// The same from triplets or with objects, with validation rows, an observer and
+    /// checkpoints.
+    pub fn fit_with<R: Real>(&self, data: SimilarityData<'_, R>, mut run: Run<'_>) -> Result<Fit> {
+        let session = match run.take_checkpoint() {
+            Some(checkpoint) => self.resume(data, &checkpoint)?,
+            None => self.session(data)?,
+        };
+        session.drive(run)
+    }
+
+    /// The form at the start of training.
+    fn start<R: Real>(&self, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
+        let Sides { left, right } = inputs.sides();
+        let (n, m) = (left.columns(), right.columns());
+        let (shape, init) = (self.learner.shape(), self.init_or_default());
+        let diagonal = f64::from(u8::from(init == Init::Identity));
+        match shape {
+            Shape::Full => return Full::diagonal(n, m, diagonal).map(Form::Full),
+            Shape::Diagonal => return Ok(Form::Diagonal(Diagonal::new(n, m, diagonal))),
+            Shape::Gaussian => return Gaussian::new(n, m, diagonal).map(Form::Gaussian),
+            Shape::Factored | Shape::Psd | Shape::Polar | Shape::PolarPsd => {}
+        }
+        let mut k = rank_for(self, self.rank, n)?;
+        if inputs.objects.is_some() {
+            k = k.min(rank_for(self, self.rank, m).map_err(|e| e.about("objects"))?);
+        }
+        // The factors, and what finding the most informative features takes.
+        let factor = |rows: usize| rows as u128 * k as u128 * size_of::<R>() as u128;
+        let factors = match shape {
+            Shape::Psd | Shape::PolarPsd => factor(n),
+            _ => factor(n) + factor(m),
+        };
+        let columns = inputs.objects.as_ref().map_or(n, |_| n.saturating_add(m));
+        let what = format!("a model of {columns} features and rank {k}");
+        memory::require(factors + columns as u128 * 40, &what)?;
+        if init == Init::Zero {
+            return from_zero(inputs.sides(), inputs.triplets.clone(), shape, k);
+        }
+        // Column j of the factors is one feature of each side.
+        let paired = match init {
+            Init::Identity => pairs(&inputs.rows, inputs.objects.as_ref(), k),
+            _ => Vec::new(),
+        };
+        let tall = |side: u64, rows: usize, features: &dyn Fn(&(u32, u32)) -> u32| {
+            let mut place = vec![usize::MAX; if paired.is_empty() { 0 } else { rows }];
+            for (j, pair) in paired.iter().enumerate() {
+                place[features(pair) as usize] = j;
+            }
+            Tall::from_fn(rows, k, |i, j| match init {
+                Init::Identity => f64::from(u8::from(place[i] == j)),
+                _ => normal_at(self.seed, side, i as u64, j as u64) / (k as f64).sqrt(),
+            })
+        };
+        let left = tall(0, n, &|pair| pair.0)?;
+        if matches!(shape, Shape::Psd | Shape::PolarPsd) {
+            return Form::Psd(Psd::new(left)).shaped(shape);
+        }
+        let form = Factored::new(left, tall(1, m, &|pair| pair.1)?);
+        Form::Factored(form).shaped(shape)
+    }
+}
+
+/// Steps of a start from zero, at most, as a multiple of the rank.
+const MOST_STEPS: usize = 8;
+
+/// Triplets drawn for a start from zero, as a multiple of those it needs.
+const PATIENCE: usize = 100;
+
+/// What a similarity is learned from.
+#[derive(Debug, Clone)]
+pub struct SimilarityData<'a, R> {
+    /// Rows, and the objects that they are scored with where these are other things.
+    pub data: TrainingData<'a, R>,
+    /// Triplets of rows, or of a row and two objects; without them they are drawn from
+    /// labels.
+    pub triplets: Option<Given>,
+    /// Labelled rows to validate by.
+    pub valid: Option<&'a Labelled<R>>,
+}
+
+impl<'a, R> From<&'a Labelled<R>> for SimilarityData<'a, R> {
+    fn from(rows: &'a Labelled<R>) -> Self {
+        TrainingData::from(rows).into()
+    }
+}
+
+impl<'a, R> From<TrainingData<'a, R>> for SimilarityData<'a, R> {
+    fn from(data: TrainingData<'a, R>) -> Self {
+        SimilarityData {
+            data,
+            triplets: None,
+            valid: None,
+        }
+    }
+}
+
+impl<'a, R: Real> Learn<SimilarityData<'a, R>> for Similarity {
+    fn learn(&self, data: SimilarityData<'a, R>, run: Run<'_>) -> Result<Fit> {
+        self.fit_with(data, run)
+    }
+}
+
+/// Gradient steps on the hinge loss from W = 0, at least 2k of them, then the
+/// best matrix of rank k.
+fn from_zero<R: Real>(
+    rows: Sides<'_, R>,
+    mut triplets: Triplets,
+    shape: Shape,
+    k: usize,
+) -> Result<Form<R>> {
+    let (n, m) = (rows.left.columns(), rows.right.columns());
+    let mut sum = SparseSum::new();
+    let mut wanted = 2 * k;
+    // A step as long as a typical triplet needs to reach its margin.
+    let mut size = 0.0;
+    for drawn in 1..=PATIENCE.saturating_mul(wanted) {
+        let TripletRows {
+            query,
+            positive,
+            negative,
+        } = TripletRows::of(rows, triplets.draw());
+        let mut left = SparseVec::new();
+        query.iter().for_each(|(j, v)| left.push(j, v));
+        let mut right = SparseVec::new();
+        right.set_difference(positive, negative);
+        let squared = query.squared_norm() * right.as_row().squared_norm();
+        size += (squared - size) / drawn as f64;
+        if squared > 0.0 && sum.score(&left, &right) < 1.0 {
+            sum.push(left, right, 1.0 / size);
+        }
+        if sum.len() >= wanted {
+            let start = match shape {
+                Shape::Psd | Shape::PolarPsd => sum.psd(n, k)?,
+                _ => sum.factored((n, m), k)?,
+            };
+            match start {
+                Some(form) => return form.shaped(shape),
+                None if wanted < MOST_STEPS * k => wanted *= 2,
+                None => break,
+            }
+        }
+    }
+    Err(Error::input(format!(
+        "the triplets do not span rank {k} from zero: choose a smaller rank or another start"
+    )))
+}
+
+/// The one class of each row; similarity has no use for rows with several.
+pub(super) fn classes(labels: &Labels, name: impl Fn(usize) -> String) -> Result<Vec<u32>> {
+    (0..labels.len())
+        .map(|i| match labels.of(i) {
+            [class] => Ok(*class),
+            other => Err(Error::input(format!(
+                "row `{}` has {} labels, similarity needs exactly one",
+                name(i),
+                other.len()
+            ))),
+        })
+        .collect()
+}
+
+/// Measures a form on rows: every member is a query against all others.
+/// `None` when `progress` said to stop.
+pub fn evaluate<R: Real>(
+    form: FormRef<'_, R>,
+    rows: &Rows<R>,
+    members: &[u32],
+    classes: &[u32],
+    score: Score,
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Result<Option<Retrieval>> {
+    let projection = Projection::new(form, rows, members, score)?;
+    let scorer = projection.scorer();
+    Ok(eval::retrieval(&scorer, classes, threads, progress))
+}
+
+/// Some of a set of rows, with the class of each of these.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Classified<'a, R> {
+    pub rows: &'a Rows<R>,
+    pub members: &'a [u32],
+    pub classes: &'a [u32],
+}
+
+/// The same with other things: every query looks for the objects of its class.
+pub(super) fn evaluate_among<R: Real>(
+    form: FormRef<'_, R>,
+    queries: Classified<'_, R>,
+    objects: Classified<'_, R>,
+    score: Score,
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Result<Option<Retrieval>> {
+    let (left, right) = (
+        (queries.rows, queries.members),
+        (objects.rows, objects.members),
+    );
+    let projection = Projection::between(form, left, right, score)?;
+    let (scorer, classes) = (projection.scorer(), objects.classes);
+    Ok(eval::retrieval_among(
+        &scorer,
+        queries.classes,
+        classes,
+        threads,
+        progress,
+    ))
+}
+
+/// The metrics of this task by name.
+pub(super) fn metrics(found: &Retrieval) -> Metrics {
+    Metrics::from([
+        ("map".to_owned(), found.map),
+        ("precision_at_1".to_owned(), found.precision_at_1),
+        ("precision_at_10".to_owned(), found.precision_at_10),
+    ])
+}

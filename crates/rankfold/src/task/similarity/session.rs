@@ -1,0 +1,354 @@
+//! A run of [`Similarity`]: draws triplets, steps, and is judged by the mAP of
+//! validation rows.
+
+use super::step_size::{self, Prefer};
+use super::stepper::Stepper;
+use super::{Classified, Negatives, Select, Similarity, SimilarityData, evaluate, evaluate_among};
+use crate::eval::{Cosine, retrieval};
+use crate::form::{Form, FormRef};
+use crate::model::{Card, Distances, Knowledge, Metrics};
+use crate::online::{Learned, Rule};
+use crate::random::{Random, splitmix64};
+use crate::sample::{Position, Triplets};
+use crate::task::average;
+use crate::task::checkpoint::{Checkpoint, State};
+use crate::task::course::Course;
+use crate::task::inputs::{Inputs, Things, triplets};
+use crate::task::run::{Report, Trial};
+use crate::task::session::{
+    Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
+};
+use crate::task::threads;
+use crate::task::triplet::Sides;
+use crate::{Error, Real, Result};
+use std::borrow::Cow;
+
+/// Separate streams of random numbers for separate purposes.
+const PRETRAINING: u64 = 1;
+const HELD_OUT: u64 = 2;
+
+/// Triplets of a pre-training run, and held-out ones that judge it.
+const PRETRAINING_STEPS: u64 = 5_000;
+/// Fewer, because a step of LEGO passes over the whole matrix.
+const PRETRAINING_STEPS_OF_LEGO: u64 = 300;
+const HELD_OUT_TRIPLETS: usize = 10_000;
+
+/// What a run of [`Similarity`] steps with.
+#[derive(Debug)]
+pub struct SimilarityWork<'a, R: Real> {
+    options: Similarity,
+    inputs: Inputs<'a, R>,
+    trials: Vec<Trial>,
+    stepper: Stepper<R>,
+}
+
+/// A training run of [`Similarity`].
+pub type SimilaritySession<'a, R> = Session<SimilarityWork<'a, R>>;
+
+impl Similarity {
+    /// A training run that the caller drives: on triplets drawn from the labels, or on
+    /// those given; validated on the rows given, or on a part of the training rows.
+    pub fn session<'a, R: Real>(
+        &self,
+        data: impl Into<SimilarityData<'a, R>>,
+    ) -> Result<SimilaritySession<'a, R>> {
+        let data = data.into();
+        let options = self.for_data(&data.data);
+        options.check()?;
+        if options.select != Select::Random && data.triplets.is_some() {
+            return Err(Error::option(
+                "select",
+                "must be random with listed triplets, which are learned from in their order",
+            ));
+        }
+        let inputs = Inputs::new(&options, data)?;
+        let form = options.start(&inputs)?;
+        let distances = (options.learner == Rule::Lego).then(|| inputs.distances(options.seed));
+        let (mut work, course) = options.work(inputs, form, 0, distances)?;
+        match options.step_size {
+            Some(size) => work.stepper.step.size = size,
+            None if options.learner.is_passive_aggressive() => {
+                work.stepper.step.size = options.aggressiveness;
+            }
+            None if options.learner.is_aroma() => work.stepper.step.size = options.confidence_r,
+            None => work.choose_step(course.total)?,
+        }
+        Ok(Session::new(work, course))
+    }
+
+    /// Goes on from a checkpoint of the same run.
+    pub fn resume<'a, R: Real>(
+        &self,
+        data: impl Into<SimilarityData<'a, R>>,
+        checkpoint: &Checkpoint,
+    ) -> Result<SimilaritySession<'a, R>> {
+        let data = data.into();
+        let options = self.for_data(&data.data);
+        options.check()?;
+        let mut inputs = Inputs::new(&options, data)?;
+        let Sides { left, right } = inputs.sides();
+        let shape = (left.columns(), right.columns());
+        let features = inputs.rows.features;
+        let model = check_resumed::<R, _>(checkpoint, &options, features, shape)?;
+        let state: State = checkpoint.state()?;
+        if !state.position.is_some_and(|at| inputs.triplets.seek(at)) {
+            let message = "the checkpoint was made with another source of triplets";
+            return Err(checkpoint.error(message));
+        }
+        let (card, form) = (model.card, model.form.into_precision()?);
+        let (mut work, course) = options.work(inputs, form, card.counters.steps, card.distances)?;
+        work.stepper.step.size = card.step_size;
+        Session::resumed(work, course, checkpoint)
+    }
+
+    fn work<'a, R: Real>(
+        &self,
+        inputs: Inputs<'a, R>,
+        form: Form<R>,
+        seen: u64,
+        distances: Option<Distances>,
+    ) -> Result<(SimilarityWork<'a, R>, Course<Snapshot<R>>)> {
+        let course = Course::new(inputs.steps(self), self.curve_every);
+        let work = SimilarityWork {
+            stepper: Stepper::new(self, form, seen, distances)?,
+            options: self.clone(),
+            inputs,
+            trials: Vec::new(),
+        };
+        // Whole batches only: a run that is made longer later is the longer run.
+        Ok((work, course.in_batches(self.batch as u64)))
+    }
+}
+
+impl<R: Real> SimilarityWork<'_, R> {
+    /// Tries every candidate of the step size on triplets apart from those that judge
+    /// it.
+    fn choose_step(&mut self, total: u64) -> Result<()> {
+        let seed = self.options.seed;
+        let mut steps = match self.options.learner {
+            Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
+            _ => PRETRAINING_STEPS * self.options.batch as u64,
+        }
+        .min(total.max(1));
+        let (training, judge) = match &self.inputs.triplets {
+            Triplets::Listed(list) => {
+                // The first four fifths train, the rest judges.
+                steps = steps.min((list.len() as u64 * 4 / 5).max(1));
+                let later = list.after(steps as usize);
+                (Triplets::Listed(list.clone()), Triplets::Listed(later))
+            }
+            Triplets::Own(source) => {
+                // What comes later judges.
+                let mut later = source.clone();
+                (0..steps).for_each(|_| {
+                    later.draw();
+                });
+                (Triplets::Own(source.clone()), Triplets::Own(later))
+            }
+            Triplets::Labels(_) | Triplets::Objects(_) => {
+                // Every fifth row judges; when a class is too small for that, all do.
+                let rows = &self.inputs.rows;
+                let known = rows.classes.as_deref().expect("triplets came from classes");
+                let objects = self.inputs.objects.as_ref();
+                let objects = objects.and_then(|objects| objects.classes.as_deref());
+                let members = &rows.members;
+                let judges = |&row: &u32| splitmix64(seed ^ u64::from(row)).is_multiple_of(5);
+                let (late, early): (Vec<u32>, Vec<u32>) =
+                    members.iter().partition(|row| judges(row));
+                let source = |rows: &[u32], purpose| {
+                    triplets(known, rows, objects, Random::new(seed, purpose))
+                };
+                match (source(&early, PRETRAINING), source(&late, HELD_OUT)) {
+                    (Ok(training), Ok(judge)) => (training, judge),
+                    _ => (source(members, PRETRAINING)?, source(members, HELD_OUT)?),
+                }
+            }
+        };
+        let grid = step_size::grid(self.options.learner, self.options.batch);
+        let (start, rows) = (&self.stepper, self.inputs.sides());
+        let hard = self.options.negatives != Negatives::Random;
+        let prefer = match hard || self.options.learner == Rule::Lego {
+            true => Prefer::Small,
+            false => Prefer::Large,
+        };
+        let count = HELD_OUT_TRIPLETS;
+        let trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
+        self.stepper.step.size = step_size::best(&trials, count, prefer);
+        let shown =
+            |t: &step_size::Trial| Trial::of("step_size", t.size, "wrong_triplets", t.wrong);
+        self.trials = trials.iter().map(shown).collect();
+        Ok(())
+    }
+}
+
+impl<R: Real> SimilarityWork<'_, R> {
+    /// The validation metrics of the baseline: the cosine between the rows themselves.
+    /// Objects are other things, so there is none for them.
+    pub fn validation_baseline(&self) -> Option<Metrics> {
+        if self.inputs.objects.is_some() {
+            return None;
+        }
+        let valid = self.inputs.validation.as_ref()?;
+        let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
+        let chosen = rows.select(valid.members.iter().map(|&i| i as usize));
+        let threads = threads(self.options.threads);
+        let found = retrieval(&Cosine::new(&chosen), &valid.classes, threads, &|_| true);
+        found.map(|found| super::metrics(&found))
+    }
+}
+
+impl<R: Real> Work for SimilarityWork<'_, R> {
+    type Real = R;
+    type Options = Similarity;
+
+    fn options(&self) -> &Similarity {
+        &self.options
+    }
+
+    fn patience(&self) -> Option<u32> {
+        self.options.patience
+    }
+
+    fn fingerprints(&self) -> Fingerprints {
+        Fingerprints {
+            rows: self.inputs.fingerprint,
+            objects: self.inputs.objects_fingerprint,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, done: u64) -> (u64, Learned) {
+        let Inputs {
+            rows,
+            objects,
+            triplets,
+            ..
+        } = &mut self.inputs;
+        let sides = Sides {
+            left: &*rows.rows,
+            right: objects.as_ref().map_or(&*rows.rows, |o| &*o.rows),
+        };
+        self.stepper.take(sides, triplets, done)
+    }
+
+    /// Rows that cannot be queries, because no object has their class.
+    fn skipped(&self) -> usize {
+        match &self.inputs.triplets {
+            Triplets::Objects(source) => source.skipped(),
+            _ => 0,
+        }
+    }
+
+    fn position(&self) -> Option<Position> {
+        Some(self.inputs.triplets.position())
+    }
+
+    fn form(&self) -> FormRef<'_, R> {
+        self.stepper.learner.form()
+    }
+
+    fn average_every(&self) -> Option<u64> {
+        let Sides { left, right } = self.inputs.sides();
+        let columns = left.columns().max(right.columns());
+        let every = || average::interval(columns, self.options.batch);
+        self.options.average.then(every)
+    }
+
+    fn is_validated(&self) -> bool {
+        self.inputs.validation.is_some()
+    }
+
+    fn validate(
+        &self,
+        form: FormRef<'_, R>,
+        _bias: Option<&[f64]>,
+        go_on: GoOn<'_>,
+    ) -> Result<Validated> {
+        let Some(valid) = &self.inputs.validation else {
+            return Ok(Validated::Found(Metrics::new()));
+        };
+        // A form that has lost rank cannot be measured; the best one so far is still
+        // good.
+        if form.factors().is_some() && form.gauge().is_none() {
+            return Ok(Validated::Found(Metrics::new()));
+        }
+        let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
+        let (score, threads) = (
+            self.options.score_or_default(),
+            threads(self.options.threads),
+        );
+        let (members, classes) = (&valid.members, &valid.classes);
+        let go_on = |_| go_on();
+        let objects = self.inputs.objects.as_ref();
+        let found = match objects.and_then(Things::classified) {
+            None => evaluate(form, rows, members, classes, score, threads, &go_on)?,
+            Some(objects) => {
+                let queries = Classified {
+                    rows,
+                    members,
+                    classes,
+                };
+                evaluate_among(form, queries, objects, score, threads, &go_on)?
+            }
+        };
+        Ok(match found {
+            None => Validated::GivenUp,
+            Some(found) => Validated::Found(super::metrics(&found)),
+        })
+    }
+
+    fn step_size(&self) -> f64 {
+        self.stepper.step.size
+    }
+
+    fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    fn card(&self) -> Card {
+        let options = &self.options;
+        Card {
+            score: options.score_or_default(),
+            seed: options.seed,
+            step_size: self.stepper.step.size,
+            step_limit: Some(options.step_limit).filter(|limit| limit.is_finite()),
+            decay: options.decay,
+            distances: self.stepper.examples.distances(),
+            aroma: options.learner.is_aroma().then(|| options.aroma()),
+            init: options.init_or_default().name().into(),
+            ..Card::new(options.learner.name())
+        }
+    }
+
+    fn knowledge(&self, _bias: Option<Vec<f64>>) -> Knowledge {
+        Knowledge::Similarity
+    }
+
+    fn sides(&self) -> (SideParts<'_>, Option<SideParts<'_>>) {
+        fn parts<'t, R: Real>(things: &'t Things<'_, R>) -> SideParts<'t> {
+            (
+                Cow::Borrowed(things.features),
+                Cow::Borrowed(&things.preprocess),
+            )
+        }
+        let objects = self.inputs.objects.as_ref();
+        (parts(&self.inputs.rows), objects.map(parts))
+    }
+
+    fn finish(&self, form: Form<R>, card: &mut Card) -> Result<Form<R>> {
+        card.variance_scale = self.inputs.variance_scale(form.view(), card.seed);
+        Ok(form)
+    }
+
+    fn describe(&self, mut report: Report) -> Report {
+        if self.options.learner.is_aroma() {
+            report = report
+                .with("confidence_r", self.step_size())
+                .with("storage", self.form().storage());
+        }
+        match self.inputs.objects {
+            Some(_) => report.with("skipped", self.skipped()),
+            None => report,
+        }
+    }
+}
