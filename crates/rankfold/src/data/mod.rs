@@ -60,9 +60,10 @@ pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
 pub use tasks::{FeatureMap, TaskColumns, TaskLine, TaskLines, TaskRows};
 pub use value_stream::ValueStream;
-pub use values::{ValuedPair, read_values};
+pub use values::read_values;
 pub use vectors::{VectorFormat, write_vectors};
 
+pub use crate::sparse::ValuedPair;
 use crate::{Error, Ids, Real, Result, Rows};
 use format::{Format, LineFormat};
 use text::{Documents, Vocabulary};

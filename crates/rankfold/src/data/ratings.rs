@@ -6,7 +6,7 @@ use super::columns::{Column, Source};
 use super::format::{Format, LineFormat};
 use super::number::{NoNumber, number, shown};
 use super::open::{Lines, is_dash, open};
-use crate::batch::Observed;
+use crate::sparse::Observed;
 use crate::{Error, Ids, Result};
 
 /// The names of the columns of users, items and ratings.
@@ -219,7 +219,7 @@ impl Ratings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Part;
+    use crate::sparse::Part;
 
     fn read(name: &str, text: &str) -> Result<Ratings> {
         let folder = tempfile::tempdir().unwrap();

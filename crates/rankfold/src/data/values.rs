@@ -7,21 +7,11 @@ use super::RowLookup;
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
 use super::records::Fields;
+use crate::sparse::ValuedPair;
 use crate::{Error, Result};
 
 /// The columns, as a header calls them.
 const COLUMNS: [&str; 3] = ["left", "right", "value"];
-
-/// A row, another one or an object, and the number that belongs to them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ValuedPair {
-    /// The row on the left, by number.
-    pub left: u32,
-    /// The row on the right, or the object.
-    pub right: u32,
-    /// What leftᵀ W right should be.
-    pub value: f64,
-}
 
 /// Reads pairs of rows and their values; `-` is stdin. A file without pairs is an
 /// error.

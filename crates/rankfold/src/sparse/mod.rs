@@ -1,4 +1,9 @@
-//! Sparse vectors and rows: sorted indices beside their values.
+//! Sparse vectors and rows, sorted indices beside their values, and the known
+//! entries of a matrix.
+
+mod observed;
+
+pub use observed::{Lines, Observed, Part, Repeated, ValuedPair, View};
 
 use crate::Real;
 
