@@ -5,7 +5,6 @@ mod constraints;
 mod dissimilarities;
 mod distance_stream;
 mod edges;
-mod entries;
 mod features;
 mod fields;
 mod format;

@@ -8,10 +8,10 @@
 
 use std::path::Path;
 
-use super::entries::{Entries, Shape};
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
 use super::{Features, Labelled, RowIds};
+use crate::sparse::{Entries, Shape};
 use crate::{Real, Result, Rows};
 
 type Fallible<T> = std::result::Result<T, String>;
@@ -153,7 +153,7 @@ fn read_lines<R: Real>(mut lines: Lines) -> Result<Rows<R>> {
     }
     let (rows, columns, listed) = sizes(current(&lines), banner).map_err(|m| lines.error(m))?;
     let located = |lines: &Lines, e: crate::Error| e.in_file(lines.path()).at_line(lines.number());
-    let shape = Shape::new(rows, columns).map_err(|e| located(&lines, e))?;
+    let shape = Shape::of_file(rows, columns).map_err(|e| located(&lines, e))?;
     if banner.symmetry != Symmetry::General && shape.rows != shape.columns {
         return Err(lines.error(format!(
             "a symmetric matrix has as many rows as columns, found {rows} and {columns}"

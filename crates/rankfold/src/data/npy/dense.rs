@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use super::array::{Array, Place};
-use crate::data::entries::{Entries, Shape};
 use crate::data::open::{Compression, open};
 use crate::data::{Features, Labelled, RowIds};
+use crate::sparse::{Entries, Shape, bad_number};
 use crate::{Real, Result, Rows, SparseVec};
 
 /// Reads the rows of a `.npy` file; they have no labels and no ids.
@@ -38,7 +38,7 @@ pub fn rows<R: Real>(mut array: Array<'_, impl Read>) -> Result<Rows<R>> {
             array.header.shape
         )));
     };
-    let shape = Shape::new(rows, columns).map_err(|e| array.located(e))?;
+    let shape = Shape::of_file(rows, columns).map_err(|e| array.located(e))?;
     let out = if array.header.fortran {
         // Column by column.
         let mut entries = Entries::new();
@@ -81,9 +81,7 @@ pub fn finite<R: Real>(array: &mut Array<'_, impl Read>, row: usize, column: usi
     } else {
         format!("is {value}: expected a finite number")
     };
-    Err(array.error(format!(
-        "the number at row {row}, column {column} (both from 0) {what}"
-    )))
+    Err(array.error(bad_number(row, column, &what)))
 }
 
 #[cfg(test)]
