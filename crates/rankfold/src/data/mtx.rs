@@ -8,9 +8,9 @@
 
 use std::path::Path;
 
+use super::Labelled;
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
-use super::{Features, Labelled, RowIds};
 use crate::sparse::{Entries, Shape};
 use crate::{Real, Result, Rows};
 
@@ -19,11 +19,7 @@ type Fallible<T> = std::result::Result<T, String>;
 /// Reads the rows of a `.mtx` file; they have no labels and no ids.
 pub fn read_mtx<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
     let rows = read_lines(Lines::open(path)?)?;
-    Ok(Labelled::unlabelled(
-        rows,
-        RowIds::Positions,
-        Features::Numbered,
-    ))
+    Ok(Labelled::new(rows))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

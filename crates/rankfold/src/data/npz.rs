@@ -16,7 +16,7 @@ use zip::result::ZipError;
 use super::labels::labels_of;
 use super::npy::{self, Array, Place};
 use super::open::Compression;
-use super::{Features, Labelled, RowIds};
+use super::{Labelled, RowIds};
 use crate::sparse::{Entries, Shape};
 use crate::{Error, Real, Result, Rows, memory};
 
@@ -39,7 +39,7 @@ pub fn read_npz<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
         let name = archive.matrix()?;
         npy::rows(archive.array(&name)?)?
     };
-    let mut data = Labelled::unlabelled(rows, RowIds::Positions, Features::Numbered);
+    let mut data = Labelled::new(rows);
     let labels = ["y", "labels"].map(|name| archive.has(name).then_some(name));
     let labels = match labels {
         [Some(_), Some(_)] => {

@@ -41,13 +41,11 @@ pub enum PairsSolver {
 /// whole data set, or [`Pairs::session`] to drive the training.
 ///
 /// ```
-/// use rankfold::data::{self, ValuedPair};
-/// use rankfold::task::Pairs;
+/// use rankfold::data::{Labelled, ValuedPair};
+/// use rankfold::{Pairs, Rows};
 ///
-/// let folder = tempfile::tempdir().unwrap();
-/// let path = folder.path().join("rows.svm");
-/// std::fs::write(&path, "0 1:1\n0 2:1\n0 3:1\n").unwrap();
-/// let rows = data::read_labelled::<f64>(&path).unwrap();
+/// let rows = Rows::from_dense([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
+/// let rows = Labelled::new(rows.unwrap());
 ///
 /// // value = u_left · v_right, a matrix of rank 1.
 /// let pairs: Vec<ValuedPair> = (0..9)
