@@ -4,7 +4,7 @@
 //!
 //!     cargo run --release --example own_source
 
-use rankfold::data::{Features, Labelled, RowIds};
+use rankfold::data::Labelled;
 use rankfold::random::{Random, splitmix64};
 use rankfold::sample::{Given, Triplet, TripletSource};
 use rankfold::task::{Event, Session};
@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     check::source(&clicks, rows.len(), rows.len(), 1_000)?;
     println!("it keeps the laws of sources");
 
-    let data = Labelled::unlabelled(rows, RowIds::Positions, Features::Numbered);
+    let data = Labelled::new(rows);
     let options = Similarity::loreta_psd().rank(6).steps(20_000).seed(1);
     let source = Given::Source(Box::new(clicks));
     let mut session = Session::new(&options, &data, Some(source), None)?;

@@ -1,6 +1,7 @@
 //! The user's names for rows, features and classes, and the way back.
 
 use hashbrown::HashTable;
+use std::fmt::{Display, Write};
 
 /// A list of distinct strings, numbered in the order they came.
 ///
@@ -92,6 +93,18 @@ impl Ids {
         (0..self.len() as u32).map(|i| self.get(i))
     }
 
+    /// Ids that must all differ; the first that stands twice is the error.
+    pub(crate) fn distinct<D: Display>(ids: impl IntoIterator<Item = D>) -> Result<Self, String> {
+        let (mut out, mut text) = (Ids::new(), IdText::default());
+        for (i, id) in ids.into_iter().enumerate() {
+            let id = text.of(id);
+            if out.intern(id) as usize != i {
+                return Err(id.to_owned());
+            }
+        }
+        Ok(out)
+    }
+
     /// The two arrays of the model file: all text, and where each id starts
     /// (with one more entry, the end of the last).
     pub fn to_parts(&self) -> (Vec<u8>, Vec<u64>) {
@@ -131,13 +144,26 @@ impl PartialEq for Ids {
     }
 }
 
-impl<S: AsRef<str>> FromIterator<S> for Ids {
-    fn from_iter<I: IntoIterator<Item = S>>(iter: I) -> Self {
-        let mut out = Ids::new();
+/// Texts, numbers, or anything else that can be written.
+impl<D: Display> FromIterator<D> for Ids {
+    fn from_iter<I: IntoIterator<Item = D>>(iter: I) -> Self {
+        let (mut out, mut text) = (Ids::new(), IdText::default());
         for id in iter {
-            out.intern(id.as_ref());
+            out.intern(text.of(id));
         }
         out
+    }
+}
+
+/// Writes ids of any type as text, into memory that is used again.
+#[derive(Debug, Default)]
+pub(crate) struct IdText(String);
+
+impl IdText {
+    pub fn of(&mut self, id: impl Display) -> &str {
+        self.0.clear();
+        write!(self.0, "{id}").expect("memory takes any text");
+        &self.0
     }
 }
 
@@ -153,6 +179,11 @@ mod tests {
         assert_eq!(ids.find("c"), None);
         let (bytes, offsets) = ids.to_parts();
         assert_eq!(Ids::from_parts(&bytes, &offsets).unwrap(), ids);
+        let numbers: Ids = [7, -1, 7].into_iter().collect();
+        assert_eq!(numbers.iter().collect::<Vec<_>>(), ["7", "-1"]);
+        assert_eq!(Ids::distinct(["7", "-1"]), Ok(numbers));
+        assert_eq!(Ids::distinct([1, 2, 3, 2, 3]), Err("2".to_owned()));
+        assert_eq!(Ids::distinct([""; 0]), Ok(Ids::new()));
     }
 
     #[test]

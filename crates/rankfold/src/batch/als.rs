@@ -2,11 +2,11 @@
 
 use super::fitted::Fitted;
 use super::normal::Normal;
-use super::observed::{Lines, View};
 use super::pass::BLOCK;
 use super::rowwise::Rowwise;
 use super::solve::{Ended, Limits};
 use crate::parallel::map_rows;
+use crate::sparse::{Lines, View};
 use faer::Mat;
 
 /// ½ Σ (prediction − value)² + ½ Σ λ nᵖ (‖row of a factor‖² + its bias²), where n

@@ -14,7 +14,6 @@
 
 use super::fitted::Fitted;
 use super::normal::Normal;
-use super::observed::{Lines, View};
 use super::pass::BLOCK;
 use super::rowwise::Rowwise;
 use super::solve::Ended;
@@ -23,6 +22,7 @@ use crate::kernel::{prefetch, vectorised};
 use crate::linalg::symmetric;
 use crate::parallel::map_rows;
 use crate::random::normal_at;
+use crate::sparse::{Lines, View};
 use faer::Mat;
 
 /// A model with distributions for its rows.

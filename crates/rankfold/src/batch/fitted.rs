@@ -1,7 +1,7 @@
 //! What learning from known entries ends with.
 
-use super::observed::View;
 use super::problem::{Completion, Problem, with_biases};
+use crate::sparse::View;
 use faer::Mat;
 
 /// centre + b_i + c_j + (L Rᵀ)_ij, with biases b and c where there are some.

@@ -1,7 +1,7 @@
 //! Pairs of sparse rows with given values, at the cost of their non-zeros.
 
 use super::problem::{Problem, Slope};
-use crate::data::ValuedPair;
+use crate::sparse::ValuedPair;
 use crate::{Real, Rows};
 use faer::Mat;
 

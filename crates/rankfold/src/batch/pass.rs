@@ -1,10 +1,10 @@
 //! Passes over known entries, row by row: residuals, and their products with
 //! factors. Nothing of the size of the matrix is ever made.
 
-use super::observed::Lines;
 use super::rowwise::Rowwise;
 use crate::kernel::{prefetch, vectorised};
 use crate::parallel::{map_blocks, map_rows};
+use crate::sparse::Lines;
 use std::ops::Range;
 
 /// Rows handled by one thread at a time.

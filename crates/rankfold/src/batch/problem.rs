@@ -1,9 +1,9 @@
 //! Costs of a matrix W that solvers can lower.
 
-use super::observed::View;
 use super::pass::Pass;
 use super::rowwise::Rowwise;
 use crate::manifold::beside;
+use crate::sparse::View;
 use faer::Mat;
 
 /// What a cost says of itself at W = L Rᵀ, where E is its gradient.
@@ -227,9 +227,9 @@ pub(crate) fn with_biases(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::observed::{Observed, Part};
     use super::*;
     use crate::manifold::tests::matrix;
+    use crate::sparse::{Observed, Part};
 
     /// Entries of a matrix with holes.
     pub fn observed(n: usize, m: usize) -> Observed {

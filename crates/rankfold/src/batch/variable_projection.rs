@@ -2,13 +2,13 @@
 //! from U, and only U is left to find.
 
 use super::normal::Normal;
-use super::observed::View;
 use super::pass::{BLOCK, Pass};
 use super::rowwise::Rowwise;
 use super::solve::{Local, Objective};
 use crate::linalg::symmetric;
 use crate::manifold::{Blocks, Grassmann, dot};
 use crate::parallel::map_rows;
+use crate::sparse::View;
 use faer::Mat;
 
 /// What is kept small beside the residuals.

@@ -2,12 +2,15 @@
 //! `left right different`, `left right <= v`, `left right >= v` or
 //! `left right = v`, where `=` may be left out; separated by tabs, commas or spaces.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
 use super::records::Fields;
 use super::values::separate;
+use super::{RowLookup, about};
+use crate::ids::IdText;
 use crate::{Error, Result};
 
 /// What is known about the distance of two things.
@@ -42,7 +45,7 @@ pub fn read_constraints(
     path: impl AsRef<Path>,
     find: &mut dyn FnMut(&str) -> Result<u32>,
 ) -> Result<Vec<Constraint>> {
-    constraints(Lines::open(path)?, find)
+    read(Lines::open(path)?, find)
 }
 
 /// What a distance may be: the squares of larger ones could not be added up.
@@ -51,10 +54,38 @@ pub(super) const DISTANCES: std::ops::Range<f64> = 0.0..1e150;
 const EXPECTED: &str = "`left right same`, `left right different`, `left right <= v`, \
     `left right >= v` or `left right v`";
 
-fn constraints(
-    mut lines: Lines,
-    find: &mut dyn FnMut(&str) -> Result<u32>,
+/// Makes constraints of a list `(left, right, relation)`, whose ids are found in the
+/// rows. By number they are found in `RowLookup::new(&RowIds::Positions, count)`.
+///
+/// ```
+/// use rankfold::data::{Relation, RowIds, RowLookup, constraints};
+///
+/// let rows = RowLookup::new(&RowIds::Positions, 3);
+/// let known = constraints([(0, 1, Relation::Same), (0, 2, Relation::AtLeast(1.5))], &rows)?;
+/// assert_eq!(known[1].right, 2);
+/// # Ok::<(), rankfold::Error>(())
+/// ```
+pub fn constraints<L: Display, R: Display>(
+    list: impl IntoIterator<Item = (L, R, Relation)>,
+    rows: &RowLookup<'_>,
 ) -> Result<Vec<Constraint>> {
+    let mut text = IdText::default();
+    let mut constraint = |(left, right, relation): (L, R, Relation)| {
+        if let Relation::AtMost(v) | Relation::AtLeast(v) | Relation::Equal(v) = relation {
+            in_range(v, format!("`{v}`"))?;
+        }
+        Ok(Constraint {
+            left: rows.find(text.of(left))? as u32,
+            right: rows.find(text.of(right))? as u32,
+            relation,
+        })
+    };
+    let list = list.into_iter().enumerate();
+    list.map(|(i, given)| constraint(given).map_err(|e| about("constraint", i, e)))
+        .collect()
+}
+
+fn read(mut lines: Lines, find: &mut dyn FnMut(&str) -> Result<u32>) -> Result<Vec<Constraint>> {
     let mut out = Vec::new();
     let mut fields = Fields::default();
     let mut first = true;
@@ -134,11 +165,14 @@ fn distance(field: &[u8]) -> Result<f64> {
             NoNumber::TooLarge => format!("the distance {} is too large", shown(field)),
         })
     })?;
-    match DISTANCES.contains(&read) {
-        true => Ok(read),
+    in_range(read, shown(field))
+}
+
+fn in_range(distance: f64, shown: String) -> Result<f64> {
+    match DISTANCES.contains(&distance) {
+        true => Ok(distance),
         false => Err(Error::input(format!(
-            "expected a distance from 0 to 1e150, found {}",
-            shown(field)
+            "expected a distance from 0 to 1e150, found {shown}"
         ))),
     }
 }
@@ -146,11 +180,12 @@ fn distance(field: &[u8]) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::RowIds;
 
     fn read(text: &str) -> Result<Vec<Constraint>> {
         let source = std::io::Cursor::new(text.as_bytes().to_vec());
         let lines = Lines::new(Box::new(source), "c.txt");
-        constraints(lines, &mut |name| {
+        super::read(lines, &mut |name| {
             let known = ["a", "b c", "left"].iter().position(|known| *known == name);
             known
                 .map(|i| i as u32)
@@ -176,6 +211,41 @@ mod tests {
             (0, 1, Relation::Equal(3.0)),
         ];
         assert_eq!(relations, want);
+    }
+
+    #[test]
+    fn lists_are_checked_as_files_are() {
+        let rows = RowLookup::new(&RowIds::Positions, 2);
+        let make = |list: &[(u8, &'static str, Relation)]| {
+            constraints(list.iter().copied(), &rows).map_err(|e| e.message)
+        };
+        assert_eq!(make(&[]), Ok(Vec::new()));
+        let relations = [
+            Relation::Same,
+            Relation::Different,
+            Relation::AtMost(2.0),
+            Relation::AtLeast(0.0),
+            Relation::Equal(1.5),
+        ];
+        for relation in relations {
+            let want = Constraint {
+                left: 1,
+                right: 0,
+                relation,
+            };
+            assert_eq!(make(&[(1, "0", relation)]), Ok(vec![want]));
+        }
+        let range = |found: &str| format!("expected a distance from 0 to 1e150, found `{found}`");
+        for (given, message) in [
+            ((0, "1", Relation::AtMost(f64::NAN)), range("NaN")),
+            ((0, "1", Relation::AtLeast(-1.0)), range("-1")),
+            ((0, "1", Relation::Equal(f64::INFINITY)), range("inf")),
+            ((2, "1", Relation::Same), "no row is called `2`".into()),
+            ((0, "x", Relation::Same), "no row is called `x`".into()),
+        ] {
+            let found = make(&[(0, "1", Relation::Same), given]).unwrap_err();
+            assert_eq!(found, format!("constraint 1: {message}"));
+        }
     }
 
     #[test]

@@ -2,16 +2,19 @@
 //! `{"left":…,"right":…,"value":…}`, or a square symmetric matrix, in which an empty
 //! cell is not known.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::about;
 use super::format::extension;
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
 use super::records::Fields;
 use super::square::SquareMatrix;
 use super::values::separate;
+use crate::ids::IdText;
 use crate::{Error, Ids, Result};
 
 /// Two items and how unlike they are.
@@ -33,7 +36,8 @@ const LARGEST: f64 = 1e75;
 pub fn read_dissimilarities(path: impl AsRef<Path>, items: &mut Ids) -> Result<Vec<Dissimilarity>> {
     let path = path.as_ref();
     if is_matrix(path)? {
-        return matrix(path, items);
+        let matrix = SquareMatrix::read(path)?;
+        return matrix.dissimilarities(items).map_err(|e| e.in_file(path));
     }
     lines(Lines::open(path)?, items)
 }
@@ -68,35 +72,33 @@ fn named(left: &[u8], right: &[u8]) -> bool {
     left.eq_ignore_ascii_case(b"left") && right.eq_ignore_ascii_case(b"right")
 }
 
-fn matrix(path: &Path, items: &mut Ids) -> Result<Vec<Dissimilarity>> {
-    let found = SquareMatrix::read(path)?;
-    let bad = |e: Error| e.in_file(path);
-    found.check_symmetric(1e-9).map_err(bad)?;
-    let numbers: Vec<u32> = found.items.iter().map(|name| items.intern(name)).collect();
-    let mut out = Vec::new();
-    for i in 0..found.len() {
-        let own = found.at(i, i);
-        if !(own.is_nan() || own == 0.0) {
-            let name = found.items.get(i as u32);
-            return Err(bad(Error::input(format!(
-                "expected 0 for `{name}` and itself, found {own}"
-            ))));
-        }
-        for j in 0..i {
-            let value = found.at(i, j);
-            if !value.is_nan() {
-                let value = checked(value, &value.to_string()).map_err(bad)?;
-                let (left, right) = (numbers[j], numbers[i]);
-                out.push(Dissimilarity { left, right, value });
-            }
-        }
-    }
-    match out.is_empty() {
-        true => Err(bad(Error::input(
-            "expected dissimilarities of two items, found none",
-        ))),
-        false => Ok(out),
-    }
+/// Makes dissimilarities of a list `(left, right, value)`. Items that are not among the
+/// names yet are added to them. An item and itself are not listed.
+///
+/// ```
+/// use rankfold::Ids;
+/// use rankfold::data::dissimilarities;
+///
+/// let mut items = Ids::new();
+/// let known = dissimilarities([("a", "b", 1.5), ("c", "a", 2.0)], &mut items)?;
+/// assert_eq!((items.len(), known[1].left, known[1].right), (3, 2, 0));
+/// # Ok::<(), rankfold::Error>(())
+/// ```
+pub fn dissimilarities<L: Display, R: Display>(
+    list: impl IntoIterator<Item = (L, R, f64)>,
+    items: &mut Ids,
+) -> Result<Vec<Dissimilarity>> {
+    let [mut one, mut two] = [IdText::default(), IdText::default()];
+    let mut make = |(left, right, value): (L, R, f64)| {
+        let value = in_range(value, &value.to_string())?;
+        pair(one.of(left), two.of(right), value, items)
+    };
+    let list = list.into_iter().enumerate();
+    list.filter_map(|(i, given)| {
+        let made = make(given).map_err(|e| about("dissimilarity", i, e));
+        made.transpose()
+    })
+    .collect()
 }
 
 fn lines(mut lines: Lines, items: &mut Ids) -> Result<Vec<Dissimilarity>> {
@@ -151,7 +153,7 @@ fn plain([left, right, value]: [&[u8]; 3], items: &mut Ids) -> Result<Option<Dis
             NoNumber::TooLarge => format!("the dissimilarity {} is too large", shown(value)),
         })
     })?;
-    let value = checked(read, &String::from_utf8_lossy(value))?;
+    let value = in_range(read, &String::from_utf8_lossy(value))?;
     pair(&text(left)?, &text(right)?, value, items)
 }
 
@@ -171,11 +173,11 @@ fn object(line: &[u8], items: &mut Ids) -> Result<Option<Dissimilarity>> {
     let value = parsed.get("value").and_then(Value::as_f64);
     let value = value
         .ok_or_else(|| Error::input(format!("{expected}: `value` must be a number")))
-        .and_then(|value| checked(value, &value.to_string()))?;
+        .and_then(|value| in_range(value, &value.to_string()))?;
     pair(&name("left")?, &name("right")?, value, items)
 }
 
-fn checked(value: f64, shown: &str) -> Result<f64> {
+pub(super) fn in_range(value: f64, shown: &str) -> Result<f64> {
     match (0.0..LARGEST).contains(&value) {
         true => Ok(value),
         false => Err(Error::input(format!(
@@ -210,6 +212,32 @@ mod tests {
         let text = "left,right,value\na,b,1.5\n\nb\tc\t0\na a 0\n\
             {\"left\":\"c\",\"right\":7,\"value\":2,\"note\":1}\n";
         assert_eq!(read(text).unwrap(), [(0, 1, 1.5), (1, 2, 0.0), (2, 3, 2.0)]);
+    }
+
+    #[test]
+    fn lists_are_checked_as_files_are() {
+        let make = |list: &[(&'static str, u8, f64)]| {
+            let found = dissimilarities(list.iter().copied(), &mut Ids::new());
+            let found = found.map_err(|e| e.message)?;
+            Ok(found.iter().map(|d| (d.left, d.right, d.value)).collect())
+        };
+        assert_eq!(make(&[]), Ok(Vec::new()));
+        let list = [("a", 1, 1.5), ("1", 1, 0.0), ("1", 2, 0.0)];
+        assert_eq!(make(&list), Ok(vec![(0, 1, 1.5), (1, 2, 0.0)]));
+        let range =
+            |found: &str| format!("expected a dissimilarity from 0 to 1e75, found `{found}`");
+        for (given, message) in [
+            (("a", 1, f64::NAN), range("NaN")),
+            (("a", 1, -1.0), range("-1")),
+            (("a", 1, f64::INFINITY), range("inf")),
+            (
+                ("1", 1, 2.0),
+                "expected 0 for `1` and itself, found 2".into(),
+            ),
+        ] {
+            let want: std::result::Result<Vec<_>, _> = Err(format!("dissimilarity 1: {message}"));
+            assert_eq!(make(&[list[0], given]), want);
+        }
     }
 
     #[test]

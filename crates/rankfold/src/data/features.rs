@@ -4,6 +4,7 @@
 use super::Labelled;
 use super::text::Vocabulary;
 use crate::{Error, Ids, Real, Result, Rows, SparseVec};
+use std::fmt::Display;
 
 /// What the columns of some rows are called.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,17 @@ pub enum Features {
 }
 
 impl Features {
+    /// Columns of a table, which all later rows must have. Names must differ.
+    pub fn columns<N: Display>(names: impl IntoIterator<Item = N>) -> Result<Self> {
+        distinct("column", names).map(Features::Columns)
+    }
+
+    /// Columns with names, of which later rows may lack some: those are zero. Names must
+    /// differ.
+    pub fn named<N: Display>(names: impl IntoIterator<Item = N>) -> Result<Self> {
+        distinct("feature", names).map(Features::Named)
+    }
+
     /// What model files call this kind of features.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -110,7 +122,30 @@ impl Features {
     }
 }
 
+fn distinct<N: Display>(noun: &str, names: impl IntoIterator<Item = N>) -> Result<Ids> {
+    let names = Ids::distinct(names)
+        .map_err(|name| Error::input(format!("{noun} `{name}` stands twice")))?;
+    match names.find("") {
+        Some(i) => Err(Error::input(format!("{noun} {} has no name", i + 1))),
+        None => Ok(names),
+    }
+}
+
 impl<R: Real> Labelled<R> {
+    /// The same rows, whose columns have these names: at least one for each.
+    pub fn with_features(mut self, features: Features) -> Result<Self> {
+        match features {
+            Features::Terms(vocabulary) => return self.with_vocabulary(vocabulary),
+            Features::Numbered => {}
+            Features::Named(ref names) | Features::Columns(ref names) => {
+                check_names(&self.rows, names)?;
+                self.rows.widen(names.len());
+            }
+        }
+        self.features = features;
+        Ok(self)
+    }
+
     /// The same rows, whose columns are the terms of this vocabulary: as many,
     /// and a model that learns from them keeps it.
     pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Result<Self> {
@@ -144,10 +179,20 @@ impl<R: Real> Labelled<R> {
     }
 }
 
+/// An error where columns are left without a name.
+pub(super) fn check_names<R: Real>(rows: &Rows<R>, names: &Ids) -> Result<()> {
+    let (columns, found) = (rows.columns(), names.len());
+    match found < columns {
+        true => Err(Error::input(format!(
+            "expected {columns} names of features, one a column, found {found}"
+        ))),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::RowIds;
     use crate::data::text::FitOptions;
 
     #[test]
@@ -163,7 +208,7 @@ mod tests {
             let mut rows = Rows::<f32>::new();
             rows.push(SparseVec::new().as_row());
             rows.push(SparseVec::from_dense(&vec![1.0; width]).as_row());
-            Labelled::unlabelled(rows, RowIds::Positions, Features::Numbered)
+            Labelled::new(rows)
         };
         let (four, other) = (fit("apple pie"), fit("lemon pie"));
         let data = rows(2).with_vocabulary(four.clone()).unwrap();

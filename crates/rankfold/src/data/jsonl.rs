@@ -129,17 +129,8 @@ fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
                 return Err("both `label` and `labels` are given".into());
             }
             intern(&line.row, &mut features, &mut entries)?;
-            let mut of_row: Vec<Cow<str>> = Vec::new();
-            for Scalar(label) in line
-                .label
-                .into_iter()
-                .chain(line.labels.into_iter().flatten())
-            {
-                if !of_row.contains(&label) {
-                    of_row.push(label);
-                }
-            }
-            labels.push(of_row.iter().map(AsRef::as_ref));
+            let of_row = line.label.iter().chain(line.labels.iter().flatten());
+            labels.push(of_row.map(|Scalar(label)| label.as_ref()));
             if let Some(Scalar(id)) = line.id {
                 names.extend((names.len()..rows.len()).map(|i| i.to_string()));
                 names.push(id.into_owned());

@@ -1,5 +1,6 @@
-//! Labels that come in a file of their own, for rows whose format has none.
+//! Labels from memory, or from a file of their own, for rows that bring none.
 
+use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 
@@ -67,17 +68,58 @@ pub(super) fn labels_of(array: &mut Array<'_, impl Read>) -> Result<Labels> {
     Ok(out)
 }
 
+impl Labels {
+    /// One label for each row, a text or a number. An empty text is no label.
+    pub fn single<L: Display>(labels: impl IntoIterator<Item = L>) -> Self {
+        Self::several(labels.into_iter().map(|label| [label]))
+    }
+
+    /// Any number of labels for each row, each of which counts once. An empty text is
+    /// no label.
+    ///
+    /// ```
+    /// use rankfold::data::Labels;
+    ///
+    /// let labels = Labels::several([vec!["sea", "sky"], vec![], vec!["sky", "sky"]]);
+    /// assert_eq!((labels.of(0), labels.of(1), labels.of(2)), (&[0, 1][..], &[][..], &[1][..]));
+    /// ```
+    pub fn several<L: Display, I: IntoIterator<Item = L>>(
+        rows: impl IntoIterator<Item = I>,
+    ) -> Self {
+        let mut out = Labels::default();
+        for row in rows {
+            let names: Vec<String> = row.into_iter().map(|label| label.to_string()).collect();
+            let of_row = names.iter().map(String::as_str);
+            out.push(of_row.filter(|label| !label.is_empty()));
+        }
+        out
+    }
+}
+
 impl<R: Real> Labelled<R> {
-    /// Rows that bring no labels.
-    pub fn unlabelled(rows: Rows<R>, ids: RowIds, features: Features) -> Self {
+    /// Rows without labels, named by their positions, with numbers for features.
+    pub fn new(rows: Rows<R>) -> Self {
         let mut labels = Labels::default();
         (0..rows.len()).for_each(|_| labels.push([]));
         Labelled {
             rows,
             labels,
-            ids,
-            features,
+            ids: RowIds::Positions,
+            features: Features::Numbered,
         }
+    }
+
+    /// The same rows with these names; there must be as many as rows.
+    pub fn with_ids<D: Display>(self, ids: impl IntoIterator<Item = D>) -> Result<Self> {
+        let names: Vec<String> = ids.into_iter().map(|id| id.to_string()).collect();
+        let (rows, found) = (self.rows.len(), names.len());
+        if found != rows {
+            return Err(Error::input(format!(
+                "expected {rows} ids, one a row, found {found}"
+            )));
+        }
+        let ids = RowIds::Named(names);
+        Ok(Labelled { ids, ..self })
     }
 
     /// The same rows with these labels instead of their own; there must be as
@@ -127,6 +169,69 @@ mod tests {
     use super::*;
 
     #[test]
+    fn labels_come_from_memory() {
+        let of = |labels: &Labels| -> Vec<Vec<u32>> {
+            (0..labels.len()).map(|i| labels.of(i).to_vec()).collect()
+        };
+        let single = Labels::single([3, -1, 3]);
+        assert_eq!(of(&single), [[0], [1], [0]]);
+        assert_eq!(single.names.iter().collect::<Vec<_>>(), ["3", "-1"]);
+        let texts = Labels::single(["b", "", "a", "b"].map(String::from));
+        assert_eq!(of(&texts), [vec![0], vec![], vec![1], vec![0]]);
+        let several = Labels::several([vec!["a", "b", "a"], vec![], vec!["", "b"]]);
+        assert_eq!(of(&several), [vec![0, 1], vec![], vec![1]]);
+        let none: [u8; 0] = [];
+        assert_eq!(Labels::single(none), Labels::default());
+        // Few and many labels of a row are told apart in two ways.
+        let many: Vec<usize> = (0..200).map(|i| i * i % 37).collect();
+        let labels = Labels::several([&many]);
+        let mut want: Vec<usize> = Vec::new();
+        many.iter().for_each(|&label| {
+            if !want.contains(&label) {
+                want.push(label);
+            }
+        });
+        let found: Vec<&str> = labels.names.iter().collect();
+        assert_eq!(found, want.iter().map(usize::to_string).collect::<Vec<_>>());
+        assert_eq!(labels.of(0), (0..want.len() as u32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_get_labels_names_and_features() {
+        let rows = || Labelled::new(Rows::from_dense([[1.0_f32, 0.0], [0.0, 0.0]]).unwrap());
+        let data = rows()
+            .with_labels(Labels::single(["x", "y"]))
+            .and_then(|data| data.with_ids([10, 20]))
+            .and_then(|data| data.with_features(Features::named(["a", "b", "c"])?))
+            .unwrap();
+        assert_eq!(
+            (data.ids.name(1), data.labels.of(1)),
+            ("20".into(), &[1][..])
+        );
+        assert_eq!((data.rows.columns(), data.features.kind()), (3, "named"));
+        assert_eq!((rows().ids, rows().labels.len()), (RowIds::Positions, 2));
+        let columns = |names: &[&str]| Features::columns(names).map(|_| rows());
+        let few = rows().with_features(Features::columns(["a"]).unwrap());
+        let twice = Features::named([7, 7]).map(|_| rows());
+        for (found, message) in [
+            (
+                rows().with_labels(Labels::single([1])),
+                "expected 2 labels, one a row, found 1",
+            ),
+            (rows().with_ids(["a"]), "expected 2 ids, one a row, found 1"),
+            (few, "expected 2 names of features, one a column, found 1"),
+            (twice, "feature `7` stands twice"),
+            (columns(&["a", "b", "a"]), "column `a` stands twice"),
+            (columns(&["a", ""]), "column 2 has no name"),
+        ] {
+            assert_eq!(found.unwrap_err().message, message);
+        }
+        let empty = Labelled::new(Rows::<f64>::new());
+        let empty = empty.with_labels(Labels::default()).unwrap();
+        assert_eq!((empty.rows.len(), empty.labels.len()), (0, 0));
+    }
+
+    #[test]
     fn labels_from_text_and_from_arrays() {
         let dir = tempfile::tempdir().unwrap();
         let read = |name: &str, bytes: &[u8]| {
@@ -152,7 +257,7 @@ mod tests {
         let want = "expected labels, one after the other, found an array of shape [1, 1]";
         assert_eq!(error.message, want);
 
-        let data = Labelled::unlabelled(Rows::<f32>::new(), RowIds::Positions, Features::Numbered);
+        let data = Labelled::new(Rows::<f32>::new());
         let error = data.with_labels(text).unwrap_err();
         assert_eq!(error.message, "expected 0 labels, one a row, found 4");
     }

@@ -1,11 +1,39 @@
-//! Readers, writers and what they carry. Nothing here learns.
+//! Data: made from values in memory, or read from files. Nothing here learns.
+//!
+//! | data | from memory | from a file |
+//! |---|---|---|
+//! | rows | [`Rows::from_dense`], [`Rows::from_csr`], … | |
+//! | rows with labels | [`Labelled::new`] and `with_…` | [`read_labelled`] |
+//! | ratings | [`Ratings::from_entries`] | [`Ratings::read`] |
+//! | pairs with values | [`valued_pairs`] | [`read_values`] |
+//! | constraints on distances | [`constraints()`] | [`read_constraints`] |
+//! | triplets | [`triplets`] | [`Triplets`] |
+//! | rows of tasks | [`TaskRows::new`] | [`TaskRows::read`] |
+//! | matrices of items by items | [`SquareMatrix::from_dense`] | [`SquareMatrix::read`] |
+//! | dissimilarities | [`dissimilarities()`] | [`read_dissimilarities`] |
+//!
+//! Ids and labels may be texts, numbers, or anything else that can be written. Both
+//! ways check the same things with the same words. A list in memory has no lines: an
+//! error names the place in the list, from 0.
+//!
+//! ```
+//! use rankfold::Rows;
+//! use rankfold::data::{Features, Labelled, Labels};
+//!
+//! let rows = Rows::from_dense([[5.1_f32, 3.5], [7.0, 3.2]])?;
+//! let data = Labelled::new(rows)
+//!     .with_labels(Labels::single(["setosa", "versicolor"]))?
+//!     .with_features(Features::columns(["length", "width"])?)?
+//!     .with_ids([17, 52])?;
+//! assert_eq!(data.lookup().find("52")?, 1);
+//! # Ok::<(), rankfold::Error>(())
+//! ```
 
 mod columns;
 mod constraints;
 mod dissimilarities;
 mod distance_stream;
 mod edges;
-mod entries;
 mod features;
 mod fields;
 mod format;
@@ -36,8 +64,10 @@ mod vectors;
 
 use std::path::Path;
 
-pub use constraints::{Constraint, Relation, read_constraints};
-pub use dissimilarities::{Dissimilarity, read_dissimilarities};
+use hashbrown::HashSet;
+
+pub use constraints::{Constraint, Relation, constraints, read_constraints};
+pub use dissimilarities::{Dissimilarity, dissimilarities, read_dissimilarities};
 pub use distance_stream::DistanceStream;
 pub use edges::read_edges;
 pub use features::Features;
@@ -52,7 +82,9 @@ pub use open::{Lines, open};
 pub use output::{BROKEN_PIPE, Output, write_atomically};
 pub use pair_stream::{PairStream, Said};
 pub use ratings::{LARGEST_RATING, RatingColumns, RatingLines, Ratings};
-pub use relations::{NamedRows, NamedTriplet, Pairs, PairsOrTriplets, Relations, Triplets};
+pub use relations::{
+    NamedRows, NamedTriplet, Pairs, PairsOrTriplets, Relations, Triplets, triplets,
+};
 pub use split::{Condition, SplitSummary, TestPart, split, split_key};
 pub use square::SquareMatrix;
 pub use stream::{Names, StreamRow, TripletStream};
@@ -60,9 +92,10 @@ pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
 pub use tasks::{FeatureMap, TaskColumns, TaskLine, TaskLines, TaskRows};
 pub use value_stream::ValueStream;
-pub use values::{ValuedPair, read_values};
+pub use values::{read_values, valued_pairs};
 pub use vectors::{VectorFormat, write_vectors};
 
+pub use crate::sparse::ValuedPair;
 use crate::{Error, Ids, Real, Result, Rows};
 use format::{Format, LineFormat};
 use text::{Documents, Vocabulary};
@@ -111,11 +144,26 @@ impl Labels {
         self.len() == 0
     }
 
-    /// Adds a row with the labels named.
+    /// Adds a row with the labels named, each of which counts once.
     pub fn push<'a>(&mut self, labels: impl IntoIterator<Item = &'a str>) {
+        /// Rows with more labels look them up.
+        const FEW: usize = 16;
+        let start = self.numbers.len();
+        let mut many = HashSet::new();
         for label in labels {
             let number = self.names.intern(label);
-            self.numbers.push(number);
+            let of_row = &self.numbers[start..];
+            let is_new = if of_row.len() < FEW {
+                !of_row.contains(&number)
+            } else {
+                if many.is_empty() {
+                    many.extend(of_row);
+                }
+                many.insert(number)
+            };
+            if is_new {
+                self.numbers.push(number);
+            }
         }
         self.starts.push(self.numbers.len());
     }
@@ -175,6 +223,14 @@ pub fn read_with<R: Real>(
             Err(Error::input(message).in_file(path))
         }
         _ => read_labelled(path),
+    }
+}
+
+/// An error about one entry of a list.
+fn about(noun: &str, number: usize, error: Error) -> Error {
+    Error {
+        message: format!("{noun} {number}: {}", error.message),
+        ..error
     }
 }
 

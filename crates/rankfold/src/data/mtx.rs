@@ -8,10 +8,10 @@
 
 use std::path::Path;
 
-use super::entries::{Entries, Shape};
+use super::Labelled;
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
-use super::{Features, Labelled, RowIds};
+use crate::sparse::{Entries, Shape};
 use crate::{Real, Result, Rows};
 
 type Fallible<T> = std::result::Result<T, String>;
@@ -19,11 +19,7 @@ type Fallible<T> = std::result::Result<T, String>;
 /// Reads the rows of a `.mtx` file; they have no labels and no ids.
 pub fn read_mtx<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
     let rows = read_lines(Lines::open(path)?)?;
-    Ok(Labelled::unlabelled(
-        rows,
-        RowIds::Positions,
-        Features::Numbered,
-    ))
+    Ok(Labelled::new(rows))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +149,7 @@ fn read_lines<R: Real>(mut lines: Lines) -> Result<Rows<R>> {
     }
     let (rows, columns, listed) = sizes(current(&lines), banner).map_err(|m| lines.error(m))?;
     let located = |lines: &Lines, e: crate::Error| e.in_file(lines.path()).at_line(lines.number());
-    let shape = Shape::new(rows, columns).map_err(|e| located(&lines, e))?;
+    let shape = Shape::of_file(rows, columns).map_err(|e| located(&lines, e))?;
     if banner.symmetry != Symmetry::General && shape.rows != shape.columns {
         return Err(lines.error(format!(
             "a symmetric matrix has as many rows as columns, found {rows} and {columns}"

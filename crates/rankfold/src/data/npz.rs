@@ -13,11 +13,11 @@ use zip::ZipArchive;
 use zip::read::ZipFile;
 use zip::result::ZipError;
 
-use super::entries::{Entries, Shape};
 use super::labels::labels_of;
 use super::npy::{self, Array, Place};
 use super::open::Compression;
-use super::{Features, Labelled, RowIds};
+use super::{Labelled, RowIds};
+use crate::sparse::{Entries, Shape};
 use crate::{Error, Real, Result, Rows, memory};
 
 /// Reads a `.npz` file.
@@ -39,7 +39,7 @@ pub fn read_npz<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
         let name = archive.matrix()?;
         npy::rows(archive.array(&name)?)?
     };
-    let mut data = Labelled::unlabelled(rows, RowIds::Positions, Features::Numbered);
+    let mut data = Labelled::new(rows);
     let labels = ["y", "labels"].map(|name| archive.has(name).then_some(name));
     let labels = match labels {
         [Some(_), Some(_)] => {
@@ -166,16 +166,8 @@ fn sparse<R: Real>(archive: &mut Archive<'_>) -> Result<Rows<R>> {
         ))
         .in_file(path));
     };
-    let shape = Shape::new(rows, columns).map_err(|e| e.in_file(path))?;
-    let below = |side: usize| {
-        move |index: u64| match index < side as u64 {
-            true => Ok(index as u32),
-            false => Err(format!(
-                "index {index} is beyond the last one, {}",
-                side - 1
-            )),
-        }
-    };
+    let shape = Shape::of_file(rows, columns).map_err(|e| e.in_file(path))?;
+    let below = |side: usize| move |index: u64| Shape::index(index, side);
     let (row, column) = match format.as_str() {
         "csr" => {
             let column = archive.indices("indices", below(shape.columns))?;
@@ -224,17 +216,7 @@ fn majors(archive: &mut Archive<'_>, side: usize, entries: usize) -> Result<Vec<
         path: archive.path,
         name: Some("indptr"),
     };
-    if starts.len() != side + 1 {
-        return Err(place.error(format!(
-            "expected {} numbers, found {}",
-            side + 1,
-            starts.len()
-        )));
-    }
-    let rises = starts.is_sorted() && starts[0] == 0 && starts[side] == entries as u64;
-    if !rises {
-        return Err(place.error(format!("expected numbers that rise from 0 to {entries}")));
-    }
+    Shape::starts(&starts, side, entries).map_err(|message| place.error(message))?;
     let mut out = Vec::with_capacity(entries);
     for (i, pair) in starts.windows(2).enumerate() {
         out.extend((pair[0]..pair[1]).map(|_| i as u32));

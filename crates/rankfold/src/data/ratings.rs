@@ -1,12 +1,15 @@
 //! Ratings: users, items, and what users made of some of them.
 
+use std::fmt::Display;
 use std::path::Path;
 
+use super::about;
 use super::columns::{Column, Source};
 use super::format::{Format, LineFormat};
 use super::number::{NoNumber, number, shown};
 use super::open::{Lines, is_dash, open};
-use crate::batch::Observed;
+use crate::ids::IdText;
+use crate::sparse::{Observed, Shape};
 use crate::{Error, Ids, Result};
 
 /// The names of the columns of users, items and ratings.
@@ -85,11 +88,18 @@ fn text<'a>(field: &'a [u8], what: &str) -> std::result::Result<&'a str, String>
 }
 
 fn rating(field: &[u8]) -> std::result::Result<f64, String> {
-    let too_large = || format!("the rating {} is too large", shown(field));
-    match number::<f64>(field) {
-        Ok(rating) if rating.abs() <= LARGEST_RATING => Ok(rating),
-        Ok(_) | Err(NoNumber::TooLarge) => Err(too_large()),
-        Err(NoNumber::Syntax) => Err(format!("expected a rating, found {}", shown(field))),
+    let value = number::<f64>(field).unwrap_or_else(|why| match why {
+        NoNumber::TooLarge => f64::INFINITY,
+        NoNumber::Syntax => f64::NAN,
+    });
+    in_range(value, || shown(field))
+}
+
+fn in_range(rating: f64, shown: impl Fn() -> String) -> std::result::Result<f64, String> {
+    match rating.abs() {
+        size if size <= LARGEST_RATING => Ok(rating),
+        size if size.is_nan() => Err(format!("expected a rating, found {}", shown())),
+        _ => Err(format!("the rating {} is too large", shown())),
     }
 }
 
@@ -190,21 +200,47 @@ impl Ratings {
         Self::new(users, items, entries)
     }
 
-    /// From ratings `(user, item, rating)` by number; of repeated ones the last
-    /// counts.
-    pub fn new(users: Ids, items: Ids, entries: Vec<(u32, u32, f64)>) -> Result<Self> {
-        let inside = |&&(user, item, rating): &&(u32, u32, f64)| {
-            (user as usize) < users.len()
-                && (item as usize) < items.len()
-                && rating.abs() <= LARGEST_RATING
+    /// From ratings `(user, item, rating)` in memory, numbered as they first come; of
+    /// repeated ones the last counts. No ratings are an error.
+    ///
+    /// ```
+    /// use rankfold::data::Ratings;
+    ///
+    /// let ratings = Ratings::from_entries([("ann", 7, 4.5), ("bob", 7, 2.0), ("ann", 9, 5.0)])?;
+    /// assert_eq!((ratings.users.len(), ratings.items.get(1)), (2, "9"));
+    /// # Ok::<(), rankfold::Error>(())
+    /// ```
+    pub fn from_entries<U: Display, I: Display>(
+        entries: impl IntoIterator<Item = (U, I, f64)>,
+    ) -> Result<Self> {
+        let (mut users, mut items, mut name) = (Ids::new(), Ids::new(), IdText::default());
+        let mut entry = |(user, item, rating): (U, I, f64)| {
+            Ok((
+                users.intern(text(name.of(user).as_bytes(), "a user")?),
+                items.intern(text(name.of(item).as_bytes(), "an item")?),
+                rating,
+            ))
         };
-        if let Some((user, item, rating)) = entries.iter().find(|entry| !inside(entry)) {
-            return Err(Error::input(format!(
-                "a rating of {rating} by user {user} for item {item} is not possible: there are {} \
-                 users and {} items",
-                users.len(),
-                items.len()
-            )));
+        let entries = entries.into_iter().enumerate();
+        let numbered = entries.map(|(i, given)| entry(given).map_err(|m| bad_entry(i, m)));
+        let entries = numbered.collect::<Result<Vec<_>>>()?;
+        match entries.is_empty() {
+            true => Err(Error::input("no ratings")),
+            false => Self::new(users, items, entries),
+        }
+    }
+
+    /// From ratings `(user, item, rating)` by number; of repeated ones the last
+    /// counts. `(0..count).collect()` are the ids of users without names.
+    pub fn new(users: Ids, items: Ids, entries: Vec<(u32, u32, f64)>) -> Result<Self> {
+        let check = |&(user, item, rating): &(u32, u32, f64)| {
+            let index = |number: u32, ids: &Ids| Shape::index(number.into(), ids.len());
+            index(user, &users).map_err(|m| format!("user {m}"))?;
+            index(item, &items).map_err(|m| format!("item {m}"))?;
+            in_range(rating, || format!("`{rating:?}`"))
+        };
+        for (i, entry) in entries.iter().enumerate() {
+            check(entry).map_err(|message| bad_entry(i, message))?;
         }
         let (entries, repeated) = Observed::new((users.len(), items.len()), entries)?;
         Ok(Ratings {
@@ -216,10 +252,14 @@ impl Ratings {
     }
 }
 
+fn bad_entry(number: usize, message: String) -> Error {
+    about("rating", number, Error::input(message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Part;
+    use crate::sparse::Part;
 
     fn read(name: &str, text: &str) -> Result<Ratings> {
         let folder = tempfile::tempdir().unwrap();
@@ -271,16 +311,54 @@ mod tests {
             ids.intern(name);
             ids
         };
-        for entry in [
-            (1, 0, 3.0),
-            (0, 1, 3.0),
-            (0, 0, f64::NAN),
-            (0, 0, f64::INFINITY),
-            (0, 0, 1e31),
+        for (entry, message) in [
+            ((1, 0, 3.0), "user index 1 is beyond the last one, 0"),
+            ((0, 1, 3.0), "item index 1 is beyond the last one, 0"),
+            ((0, 0, f64::NAN), "expected a rating, found `NaN`"),
+            ((0, 0, f64::INFINITY), "the rating `inf` is too large"),
+            ((0, 0, 1e31), "the rating `1e31` is too large"),
         ] {
-            assert!(Ratings::new(ids("u"), ids("i"), vec![entry]).is_err());
+            let entries = vec![(0, 0, 1.0), entry];
+            let error = Ratings::new(ids("u"), ids("i"), entries).unwrap_err();
+            assert_eq!(error.message, format!("rating 1: {message}"));
         }
+        let none = Ratings::new(Ids::new(), Ids::new(), vec![(0, 0, 1.0)]).unwrap_err();
+        let want = "rating 0: user index 0 is beyond the last one: there are none";
+        assert_eq!(none.message, want);
         assert!(Ratings::new(ids("u"), ids("i"), vec![(0, 0, -1e30)]).is_ok());
+    }
+
+    #[test]
+    fn ratings_come_from_memory() {
+        let file = read("a.csv", "user,item,rating\nu1,7,3\nu2,7,4.5\nu1,7,5\n").unwrap();
+        let memory = [("u1", 7, 3.0), ("u2", 7, 4.5), ("u1", 7, 5.0)];
+        let memory = Ratings::from_entries(memory).unwrap();
+        assert_eq!((&memory.users, &memory.items), (&file.users, &file.items));
+        assert_eq!(memory.repeated, 1);
+        let columns = |ratings: &Ratings| {
+            let (users, values) = ratings.entries.part(Part::All).columns.line(0);
+            (users.to_vec(), values.to_vec())
+        };
+        assert_eq!(columns(&memory), columns(&file));
+        let one = Ratings::from_entries([(String::from("u"), 1u64, -2.0)]).unwrap();
+        assert_eq!(one.entries.count(), 1);
+        for (list, message) in [
+            (vec![], "no ratings"),
+            (
+                vec![("u", "i", 1.0), ("", "i", 1.0)],
+                "rating 1: expected a user, found nothing",
+            ),
+            (
+                vec![("u", "", 1.0)],
+                "rating 0: expected an item, found nothing",
+            ),
+            (
+                vec![("u", "i", f64::NAN)],
+                "rating 0: expected a rating, found `NaN`",
+            ),
+        ] {
+            assert_eq!(Ratings::from_entries(list).unwrap_err().message, message);
+        }
     }
 
     #[test]

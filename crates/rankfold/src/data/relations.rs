@@ -1,10 +1,13 @@
 //! Files of relations between rows: a line names some rows, separated by tabs
 //! where the line has a tab, else by spaces.
 
+use std::fmt::Display;
 use std::path::Path;
 
-use super::RowLookup;
 use super::open::Lines;
+use super::{RowLookup, about};
+use crate::ids::IdText;
+use crate::sample::Triplet;
 use crate::{Error, Result};
 
 /// Lines that name `N` rows each, streamed; empty lines are skipped.
@@ -74,6 +77,36 @@ impl Pairs {
             ahead: None,
         })
     }
+}
+
+/// Makes triplets of a list `(query, positive, negative)`, whose ids are found in the
+/// rows and the objects. By number they are found in
+/// `RowLookup::new(&RowIds::Positions, count)`.
+///
+/// ```
+/// use rankfold::data::{RowIds, RowLookup, triplets};
+///
+/// let rows = RowLookup::new(&RowIds::Positions, 4);
+/// let list = triplets([(0, 1, 3), (2, 3, 0)], &rows, &rows)?;
+/// assert_eq!((list[1].query, list[1].positive, list[1].negative), (2, 3, 0));
+/// # Ok::<(), rankfold::Error>(())
+/// ```
+pub fn triplets<Q: Display, P: Display, N: Display>(
+    list: impl IntoIterator<Item = (Q, P, N)>,
+    rows: &RowLookup<'_>,
+    objects: &RowLookup<'_>,
+) -> Result<Vec<Triplet>> {
+    let mut text = IdText::default();
+    let mut triplet = |(query, positive, negative): (Q, P, N)| -> Result<Triplet> {
+        Ok(Triplet {
+            query: rows.find(text.of(query))? as u32,
+            positive: objects.find(text.of(positive))? as u32,
+            negative: objects.find(text.of(negative))? as u32,
+        })
+    };
+    let list = list.into_iter().enumerate();
+    list.map(|(i, given)| triplet(given).map_err(|e| about("triplet", i, e)))
+        .collect()
 }
 
 /// Pairs or triplets, whichever the first line of a file is.
@@ -234,6 +267,30 @@ mod tests {
         let error = source.resolve(&third, &lookup).unwrap_err();
         assert_eq!(error.to_string(), "t.tsv:4: no row is called `x`");
         assert!(source.next().is_none());
+    }
+
+    #[test]
+    fn lists_are_checked_as_files_are() {
+        let ids = RowIds::Named(["a", "b"].map(String::from).into());
+        let rows = RowLookup::new(&ids, 2);
+        let objects = RowLookup::new(&RowIds::Positions, 3).of_objects();
+        let none: [(&str, u8, u8); 0] = [];
+        assert_eq!(super::triplets(none, &rows, &objects), Ok(Vec::new()));
+        let want = Triplet {
+            query: 1,
+            positive: 2,
+            negative: 0,
+        };
+        let list = super::triplets([("b", 2, 0)], &rows, &objects);
+        assert_eq!(list, Ok(vec![want]));
+        for (list, message) in [
+            (("x", 0, 1), "triplet 0: no row is called `x`"),
+            (("a", 3, 1), "triplet 0: no object is called `3`"),
+            (("a", 0, -1), "triplet 0: no object is called `-1`"),
+        ] {
+            let error = super::triplets([list], &rows, &objects).unwrap_err();
+            assert_eq!(error.message, message);
+        }
     }
 
     #[test]

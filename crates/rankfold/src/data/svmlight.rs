@@ -181,9 +181,7 @@ fn label_names(field: &[u8]) -> std::result::Result<Vec<Cow<'_, str>>, String> {
             };
             format!("expected a label number, found {}{hint}", shown(label))
         })?;
-        if !out.contains(&name) {
-            out.push(name);
-        }
+        out.push(name);
     }
     Ok(out)
 }

@@ -2,10 +2,13 @@
 //! the number to learn. Tables name them by column, JSON lines as
 //! `{"task":…,"row":{…},"target":…}`.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use serde::Deserialize;
 
+use super::about;
+use super::features::{Features, check_names};
 use super::format::{Format, LineFormat};
 use super::jsonl::{Entries, Scalar, message, object};
 use super::number::shown;
@@ -13,6 +16,7 @@ use super::open::Lines;
 use super::records::{Fields, Records};
 use super::stream::other_shape;
 use super::table::{Column, header, text, usual, value};
+use crate::ids::IdText;
 use crate::{Error, Ids, Result, Rows, SparseRow, SparseVec};
 
 /// Numbers beyond this leave no room to square them.
@@ -271,8 +275,8 @@ impl TaskLines {
             }
         };
         let found = found.and_then(|()| match &self.task {
-            task if task.is_empty() => Err("expected the name of a task, found nothing".into()),
-            _ => self.check_sizes(),
+            task if task.is_empty() => Err(NO_TASK.into()),
+            _ => check_sizes(&self.features, self.line()),
         });
         match found {
             Err(message) => Err(self.error(message)),
@@ -286,22 +290,6 @@ impl TaskLines {
             task: &self.task,
             row: self.row.as_row(),
             target: self.target,
-        }
-    }
-
-    fn check_sizes(&self) -> std::result::Result<(), String> {
-        let row = self.row.as_row();
-        let large = |v: f64| v.abs() > LARGEST;
-        match row.iter().find(|&(_, v)| large(v)) {
-            Some((j, v)) => {
-                let name = shown(self.features.get(j).as_bytes());
-                Err(format!("feature {name}: {v:e} is too large to be squared"))
-            }
-            None if large(self.target) => {
-                let target = self.target;
-                Err(format!("a target of {target:e} is too large to be squared"))
-            }
-            None => Ok(()),
         }
     }
 
@@ -319,6 +307,23 @@ impl TaskLines {
             Source::Table { records, .. } => records.path(),
             Source::Jsonl(lines) => lines.path(),
         }
+    }
+}
+
+const NO_TASK: &str = "expected the name of a task, found nothing";
+
+fn check_sizes(features: &Ids, line: TaskLine<'_>) -> std::result::Result<(), String> {
+    let large = |v: f64| v.abs() > LARGEST;
+    match line.row.iter().find(|&(_, v)| large(v)) {
+        Some((j, v)) => {
+            let name = shown(features.get(j).as_bytes());
+            Err(format!("feature {name}: {v:e} is too large to be squared"))
+        }
+        None if large(line.target) => {
+            let target = line.target;
+            Err(format!("a target of {target:e} is too large to be squared"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -429,7 +434,7 @@ impl<'a> FeatureMap<'a> {
     }
 }
 
-/// All examples of a file.
+/// Examples of tasks: those of a file, or from memory.
 #[derive(Debug, Clone)]
 pub struct TaskRows {
     /// The names of the tasks, in the order they first came.
@@ -447,6 +452,84 @@ pub struct TaskRows {
 }
 
 impl TaskRows {
+    /// From the task, the features and the number to learn of each row. Features are
+    /// called by their numbers from 1 unless [`TaskRows::with_features`] names them.
+    /// Missing cells are NaN, as [`Rows::from_cells`] makes them. No rows are an error.
+    ///
+    /// ```
+    /// use rankfold::Rows;
+    /// use rankfold::data::{Features, TaskRows};
+    ///
+    /// let rows = Rows::from_dense([[1.0, 0.0], [2.0, 1.0], [0.0, 3.0]])?;
+    /// let data = TaskRows::new(["north", "south", "north"], rows, vec![0.5, 1.5, 2.5])?
+    ///     .with_features(Features::columns(["age", "size"])?)?;
+    /// assert_eq!((data.names.len(), data.task.as_slice()), (2, &[0, 1, 0][..]));
+    /// # Ok::<(), rankfold::Error>(())
+    /// ```
+    pub fn new<T: Display>(
+        tasks: impl IntoIterator<Item = T>,
+        rows: Rows<f64>,
+        targets: Vec<f64>,
+    ) -> Result<Self> {
+        let (mut names, mut text) = (Ids::new(), IdText::default());
+        let task: Vec<u32> = tasks
+            .into_iter()
+            .map(|name| names.intern(text.of(name)))
+            .collect();
+        for (what, found) in [("tasks", task.len()), ("targets", targets.len())] {
+            if found != rows.len() {
+                return Err(Error::input(format!(
+                    "expected {} {what}, one a row, found {found}",
+                    rows.len()
+                )));
+            }
+        }
+        if rows.is_empty() {
+            return Err(Error::input("no rows"));
+        }
+        let features: Ids = (1..=rows.columns()).collect();
+        for (i, &target) in targets.iter().enumerate() {
+            let task = names.get(task[i]);
+            let row = rows.row(i);
+            let checked = match target.is_nan() {
+                _ if task.is_empty() => Err(NO_TASK.into()),
+                true => Err("expected a number to learn, found NaN".into()),
+                false => check_sizes(&features, TaskLine { task, row, target }),
+            };
+            checked.map_err(|message| about("row", i, Error::input(message)))?;
+        }
+        Ok(TaskRows {
+            names,
+            task,
+            rows,
+            targets,
+            features,
+            table: false,
+        })
+    }
+
+    /// The same rows, whose columns have these names. [`Features::Columns`] are those of
+    /// a table: where they are compared with others, one that is not there is missing.
+    pub fn with_features(mut self, features: Features) -> Result<Self> {
+        let (names, table) = match features {
+            Features::Columns(names) => (names, true),
+            Features::Named(names) => (names, false),
+            Features::Numbered => return Ok(self),
+            Features::Terms(_) => {
+                return Err(Error::input(
+                    "expected names of features, found a vocabulary",
+                ));
+            }
+        };
+        check_names(&self.rows, &names)?;
+        self.rows.widen(names.len());
+        Ok(TaskRows {
+            features: names,
+            table,
+            ..self
+        })
+    }
+
     /// Reads all examples of a file. A file without any is an error.
     pub fn read(path: impl AsRef<Path>, columns: &TaskColumns) -> Result<Self> {
         Self::collect(TaskLines::open(path, columns, true)?)
@@ -528,6 +611,65 @@ mod tests {
             assert!(rows.rows.row(0).values[1].is_nan());
             assert_eq!(rows.rows.row(1).iter().collect::<Vec<_>>(), [(1, 3.0)]);
             assert!(rows.rows.row(2).is_empty());
+        }
+    }
+
+    #[test]
+    fn rows_come_from_memory() {
+        let file = table("a,task,z,y,b\n1,s,,2,\n0,t,,-1.5,3\n").unwrap();
+        let cells = [[Some(1.0), None], [Some(0.0), Some(3.0)]];
+        let make = |targets: Vec<f64>, tasks: &[&str]| {
+            TaskRows::new(tasks, Rows::from_cells(cells).unwrap(), targets)
+        };
+        let memory = make(vec![2.0, -1.5], &["s", "t"]).unwrap();
+        assert_eq!(memory.features.iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert!(!memory.table);
+        let features = Features::columns(["a", "b"]).unwrap();
+        let memory = memory.with_features(features).unwrap();
+        assert_eq!((&memory.names, &memory.task), (&file.names, &file.task));
+        assert_eq!(memory.targets, file.targets);
+        assert_eq!((&memory.features, memory.table), (&file.features, true));
+        for (one, other) in memory.rows.iter().zip(file.rows.iter()) {
+            assert_eq!(one.indices, other.indices);
+            let bits =
+                |values: &[f64]| -> Vec<u64> { values.iter().map(|v| v.to_bits()).collect() };
+            assert_eq!(bits(one.values), bits(other.values));
+        }
+        let few = Features::named(["a"]).unwrap();
+        let large = Rows::from_dense([[0.0, 1e200]]).unwrap();
+        let none = TaskRows::new([0; 0], Rows::new(), Vec::new());
+        for (found, message) in [
+            (
+                make(vec![1.0], &["s", "t"]),
+                "expected 2 targets, one a row, found 1",
+            ),
+            (
+                make(vec![1.0; 2], &["s"]),
+                "expected 2 tasks, one a row, found 1",
+            ),
+            (
+                make(vec![1.0, f64::NAN], &["s", "t"]),
+                "row 1: expected a number to learn, found NaN",
+            ),
+            (
+                make(vec![f64::INFINITY, 1.0], &["s", "t"]),
+                "row 0: a target of inf is too large to be squared",
+            ),
+            (
+                make(vec![1.0; 2], &["s", ""]),
+                "row 1: expected the name of a task, found nothing",
+            ),
+            (none, "no rows"),
+            (
+                TaskRows::new([7], large, vec![1.0]),
+                "row 0: feature `2`: 1e200 is too large to be squared",
+            ),
+            (
+                memory.with_features(few),
+                "expected 2 names of features, one a column, found 1",
+            ),
+        ] {
+            assert_eq!(found.unwrap_err().message, message);
         }
     }
 

@@ -1,27 +1,19 @@
 //! Files of pairs with values: lines `left right value`, separated by tabs, by
 //! commas, or by spaces. A first line `left right value` names the columns.
 
+use std::fmt::Display;
 use std::path::Path;
 
-use super::RowLookup;
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
 use super::records::Fields;
+use super::{RowLookup, about};
+use crate::ids::IdText;
+use crate::sparse::ValuedPair;
 use crate::{Error, Result};
 
 /// The columns, as a header calls them.
 const COLUMNS: [&str; 3] = ["left", "right", "value"];
-
-/// A row, another one or an object, and the number that belongs to them.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ValuedPair {
-    /// The row on the left, by number.
-    pub left: u32,
-    /// The row on the right, or the object.
-    pub right: u32,
-    /// What leftᵀ W right should be.
-    pub value: f64,
-}
 
 /// Reads pairs of rows and their values; `-` is stdin. A file without pairs is an
 /// error.
@@ -31,6 +23,40 @@ pub fn read_values(
     objects: &RowLookup<'_>,
 ) -> Result<Vec<ValuedPair>> {
     values(Lines::open(path)?, rows, objects)
+}
+
+/// Makes pairs of a list `(left, right, value)`, whose ids are found in the rows and
+/// the objects. By number they are found in `RowLookup::new(&RowIds::Positions, count)`.
+///
+/// ```
+/// use rankfold::data::{Labelled, valued_pairs};
+/// use rankfold::Rows;
+///
+/// let data = Labelled::new(Rows::from_dense([[1.0], [2.0]])?).with_ids(["ann", "bob"])?;
+/// let pairs = valued_pairs([("bob", "ann", 0.5)], &data.lookup(), &data.lookup())?;
+/// assert_eq!((pairs[0].left, pairs[0].right), (1, 0));
+/// # Ok::<(), rankfold::Error>(())
+/// ```
+pub fn valued_pairs<L: Display, R: Display>(
+    list: impl IntoIterator<Item = (L, R, f64)>,
+    rows: &RowLookup<'_>,
+    objects: &RowLookup<'_>,
+) -> Result<Vec<ValuedPair>> {
+    let mut text = IdText::default();
+    let mut pair = |(left, right, value): (L, R, f64)| {
+        if !value.is_finite() {
+            let message = format!("expected a number as value, found `{value}`");
+            return Err(Error::input(message));
+        }
+        Ok(ValuedPair {
+            left: rows.find(text.of(left))? as u32,
+            right: objects.find(text.of(right))? as u32,
+            value,
+        })
+    };
+    let list = list.into_iter().enumerate();
+    list.map(|(i, given)| pair(given).map_err(|e| about("pair", i, e)))
+        .collect()
 }
 
 fn values(
@@ -128,6 +154,39 @@ mod tests {
         let got = read(text).unwrap();
         let wanted = [want(2, 3, -1.5), want(0, 0, 2000.0), want(1, 1, 7.0)];
         assert_eq!(got, wanted);
+    }
+
+    #[test]
+    fn lists_are_checked_as_files_are() {
+        let ids = RowIds::Named(["a", "b", "b"].map(String::from).into());
+        let rows = RowLookup::new(&ids, 3);
+        let objects = RowLookup::new(&RowIds::Positions, 2).of_objects();
+        let pairs = |list: &[(&'static str, u8, f64)]| {
+            valued_pairs(list.iter().copied(), &rows, &objects).map_err(|e| e.message)
+        };
+        assert_eq!(pairs(&[]), Ok(Vec::new()));
+        let want = ValuedPair {
+            left: 0,
+            right: 1,
+            value: -2.5,
+        };
+        assert_eq!(pairs(&[("a", 1, -2.5)]), Ok(vec![want]));
+        for (list, message) in [
+            (
+                ("a", 1, f64::NAN),
+                "expected a number as value, found `NaN`",
+            ),
+            (
+                ("a", 1, f64::INFINITY),
+                "expected a number as value, found `inf`",
+            ),
+            (("c", 1, 0.0), "no row is called `c`"),
+            (("b", 1, 0.0), "more than one row is called `b`"),
+            (("a", 2, 0.0), "no object is called `2`"),
+        ] {
+            let found = pairs(&[("a", 0, 1.0), list]).unwrap_err();
+            assert_eq!(found, format!("pair 1: {message}"));
+        }
     }
 
     #[test]

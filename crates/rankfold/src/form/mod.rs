@@ -45,8 +45,26 @@ pub(crate) use zero::SparseSum;
 
 use crate::kernel::padded;
 use crate::linalg::Square;
-use crate::online::Shape;
 use crate::{Error, Real, Result, Rows, SparseRow};
+
+/// The kinds of [`Form`], one for each way to store W.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Two tall factors.
+    Factored,
+    /// One tall factor: W is symmetric.
+    Psd,
+    /// Two orthonormal tall factors and a positive definite core.
+    Polar,
+    /// One orthonormal tall factor and a positive definite core: W is symmetric.
+    PolarPsd,
+    /// All entries.
+    Full,
+    /// All entries, with a variance each.
+    Diagonal,
+    /// All entries, with a covariance of each side.
+    Gaussian,
+}
 
 /// The balanced SVD gauge of W = P Σ Qᵀ: the maps that take projections on the
 /// stored tall factors to coordinates Σ^½ Pᵀ left and Σ^½ Qᵀ right, which do not

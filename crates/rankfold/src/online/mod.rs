@@ -44,9 +44,11 @@ pub use passive_aggressive::{PassiveAggressive, Turn};
 pub use perceptron::Perceptron;
 pub use polar::Polar;
 pub use polar_psd::PolarPsd;
-pub use rule::{AnyLearner, Rule, Shape};
+pub use rule::{AnyLearner, Rule};
 pub use step_rule::StepRule;
 pub use terms::Terms;
+
+pub use crate::form::Shape;
 
 use crate::{Loss, Real, Result, SparseRow};
 

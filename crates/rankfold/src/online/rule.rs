@@ -5,7 +5,7 @@ use super::{
     GroupPerceptron, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Mixed,
     Oasis, PassiveAggressive, Perceptron, Polar, PolarPsd, RankOne, Step, Turn,
 };
-use crate::form::{Form, FormRef, Newcomer};
+use crate::form::{Form, FormRef, Newcomer, Shape};
 use crate::linalg::Retraction;
 use crate::{Error, Loss, Real, Result, choices};
 
@@ -56,25 +56,6 @@ choices! {
         /// Full rank, by mirror descent with the von Neumann divergence
         ConeVonNeumann = "cone-von-neumann",
     }
-}
-
-/// How a rule stores W.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// Two tall factors.
-    Factored,
-    /// One tall factor: W is symmetric.
-    Psd,
-    /// Two orthonormal tall factors and a positive definite core.
-    Polar,
-    /// One orthonormal tall factor and a positive definite core: W is symmetric.
-    PolarPsd,
-    /// All entries.
-    Full,
-    /// All entries, with a variance each.
-    Diagonal,
-    /// All entries, with a covariance of each side.
-    Gaussian,
 }
 
 impl Rule {

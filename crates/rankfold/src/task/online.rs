@@ -27,12 +27,12 @@ const NEW_ROWS: u64 = 2;
 /// A model at work: it takes triplets of raw rows, learns and grows.
 ///
 /// ```
-/// use rankfold::{Similarity, SparseVec, data, sample::Triplet};
+/// use rankfold::data::{Labelled, Labels};
+/// use rankfold::{Rows, Similarity, SparseVec, sample::Triplet};
 ///
-/// let folder = tempfile::tempdir().unwrap();
-/// let path = folder.path().join("train.svm");
-/// std::fs::write(&path, "0 1:1 2:1\n0 1:1 3:1\n1 4:1 5:1\n1 4:1 6:1\n").unwrap();
-/// let train = data::read_labelled::<f32>(&path).unwrap();
+/// let rows = Rows::from_sparse([[0, 1], [0, 2], [3, 4], [3, 5]].map(|row| row.map(|j| (j, 1.0_f32))));
+/// let train = Labelled::new(rows.unwrap());
+/// let train = train.with_labels(Labels::single([0, 0, 1, 1])).unwrap();
 /// let model = Similarity::loreta_psd().rank(2).steps(100).fit(&train).unwrap();
 ///
 /// let mut learner = model.into_learner::<f32>().unwrap();

@@ -10,6 +10,7 @@ mod golden;
 mod golden_metrics;
 mod gossip;
 mod kernel;
+mod layers;
 mod loreta;
 mod models;
 mod multitask;

@@ -496,8 +496,7 @@ fn what_cannot_be_is_refused() {
     let message = refused(&loreta.clone().rank(16), &objects);
     assert_eq!(message, "rank 16 is above the number of features, 15");
     let loreta = loreta.rank(2);
-    let unlabelled =
-        Labelled::unlabelled(objects.rows.clone(), RowIds::Positions, Features::Numbered);
+    let unlabelled = Labelled::new(objects.rows.clone());
     let message = refused(&loreta, &unlabelled);
     let want = "objects: row `0` has 0 labels, similarity needs exactly one";
     assert_eq!(message, want);

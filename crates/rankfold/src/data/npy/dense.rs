@@ -5,19 +5,15 @@ use std::io::Read;
 use std::path::Path;
 
 use super::array::{Array, Place};
-use crate::data::entries::{Entries, Shape};
+use crate::data::Labelled;
 use crate::data::open::{Compression, open};
-use crate::data::{Features, Labelled, RowIds};
+use crate::sparse::{Entries, Shape, bad_number};
 use crate::{Real, Result, Rows, SparseVec};
 
 /// Reads the rows of a `.npy` file; they have no labels and no ids.
 pub fn read_npy<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
     let array = open_file(path.as_ref())?;
-    Ok(Labelled::unlabelled(
-        rows(array)?,
-        RowIds::Positions,
-        Features::Numbered,
-    ))
+    Ok(Labelled::new(rows(array)?))
 }
 
 /// Opens a file with one array, whose length is known unless it is compressed.
@@ -38,7 +34,7 @@ pub fn rows<R: Real>(mut array: Array<'_, impl Read>) -> Result<Rows<R>> {
             array.header.shape
         )));
     };
-    let shape = Shape::new(rows, columns).map_err(|e| array.located(e))?;
+    let shape = Shape::of_file(rows, columns).map_err(|e| array.located(e))?;
     let out = if array.header.fortran {
         // Column by column.
         let mut entries = Entries::new();
@@ -81,15 +77,14 @@ pub fn finite<R: Real>(array: &mut Array<'_, impl Read>, row: usize, column: usi
     } else {
         format!("is {value}: expected a finite number")
     };
-    Err(array.error(format!(
-        "the number at row {row}, column {column} (both from 0) {what}"
-    )))
+    Err(array.error(bad_number(row, column, &what)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixture::array;
     use super::*;
+    use crate::data::Features;
 
     fn read<R: Real>(bytes: &[u8], name: &str) -> Result<Labelled<R>> {
         let dir = tempfile::tempdir().unwrap();

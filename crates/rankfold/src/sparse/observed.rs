@@ -1,6 +1,17 @@
-//! Some entries of a matrix, at hand by rows and by columns.
+//! Some entries of a matrix: one by one, or at hand by rows and by columns.
 
 use crate::{Result, memory};
+
+/// A row, another one or an object, and the number that belongs to them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ValuedPair {
+    /// The row on the left, by number.
+    pub left: u32,
+    /// The row on the right, or the object.
+    pub right: u32,
+    /// What leftᵀ W right should be.
+    pub value: f64,
+}
 
 /// The known entries of a matrix, stored by rows and again by columns: 24 bytes
 /// each.

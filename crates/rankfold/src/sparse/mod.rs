@@ -1,4 +1,11 @@
-//! Sparse vectors and rows: sorted indices beside their values.
+//! Sparse vectors and rows, sorted indices beside their values, and the known
+//! entries of a matrix.
+
+mod build;
+mod observed;
+
+pub(crate) use build::{Entries, Shape, bad_number};
+pub use observed::{Lines, Observed, Part, Repeated, ValuedPair, View};
 
 use crate::Real;
 
