@@ -186,16 +186,13 @@ options! {
     /// Learns metrics: options with their defaults, then [`Metric::fit`].
     ///
     /// ```
-    /// use rankfold::data;
-    /// use rankfold::task::Metric;
+    /// use rankfold::data::{Labelled, Labels};
+    /// use rankfold::{Metric, Rows};
     ///
     /// // Classes differ in the second column; the first varies more.
-    /// let folder = tempfile::tempdir().unwrap();
-    /// let path = folder.path().join("rows.csv");
-    /// let rows = (0..40).map(|i| format!("{},{},{}", i % 2, i * 7 % 40, i % 2 * 3 + i % 3));
-    /// let rows: Vec<String> = rows.collect();
-    /// std::fs::write(&path, format!("label,a,b\n{}\n", rows.join("\n"))).unwrap();
-    /// let rows = data::read_labelled::<f64>(&path).unwrap();
+    /// let rows = (0..40).map(|i| [f64::from(i * 7 % 40), f64::from(i % 2 * 3 + i % 3)]);
+    /// let rows = Labelled::new(Rows::from_dense(rows).unwrap());
+    /// let rows = rows.with_labels(Labels::single((0..40).map(|i| i % 2))).unwrap();
     ///
     /// let model = Metric::default().rank(1).fit(&rows).unwrap();
     /// let found = model.evaluate_metric(rows, None, 5, 1).unwrap();

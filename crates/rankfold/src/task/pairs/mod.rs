@@ -107,8 +107,8 @@ options! {
     /// use rankfold::data::{Labelled, ValuedPair};
     /// use rankfold::{Pairs, Rows};
     ///
-    /// let rows = Rows::<f64>::from_dense(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])?;
-    /// let rows = Labelled::unlabelled(rows);
+    /// let rows = Rows::from_dense([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])?;
+    /// let rows = Labelled::new(rows);
     /// // value = u_left · v_right, a matrix of rank 1.
     /// let pairs: Vec<ValuedPair> = (0..9)
     ///     .map(|i| (i / 3, i % 3))

@@ -99,14 +99,13 @@ options! {
     /// whole data set, or [`Ranking::session`] to drive the training.
     ///
     /// ```
-    /// use rankfold::{Ranking, data};
+    /// use rankfold::data::{Labelled, Labels};
+    /// use rankfold::{Ranking, Rows};
     ///
-    /// let text = "0,1 1:1 2:1\n0 1:1 3:1\n2 4:1 5:1\n1,2 4:1 2:1\n";
-    /// let folder = tempfile::tempdir().unwrap();
-    /// let path = folder.path().join("train.svm");
-    /// std::fs::write(&path, text).unwrap();
+    /// let rows = [[1.0_f32, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]];
+    /// let labels = Labels::several([vec!["sea", "sky"], vec!["sea"], vec!["city", "sky"]]);
+    /// let train = Labelled::new(Rows::from_dense(rows).unwrap()).with_labels(labels).unwrap();
     ///
-    /// let train = data::read_labelled::<f32>(&path).unwrap();
     /// let model = Ranking::default().rank(2).epochs(20).seed(1).fit(&train).unwrap();
     /// assert_eq!((model.rank(), model.label_names().unwrap().len()), (2, 3));
     /// ```

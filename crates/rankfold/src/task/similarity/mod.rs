@@ -97,14 +97,13 @@ options! {
     /// whole data set, or [`Similarity::session`] to drive the training.
     ///
     /// ```
-    /// use rankfold::{Similarity, data};
+    /// use rankfold::data::{Labelled, Labels};
+    /// use rankfold::{Rows, Similarity};
     ///
-    /// let text = "0 1:1 2:1\n0 1:1 3:1\n1 4:1 5:1\n1 4:1 6:1\n";
-    /// let folder = tempfile::tempdir().unwrap();
-    /// let path = folder.path().join("train.svm");
-    /// std::fs::write(&path, text).unwrap();
+    /// let rows = [[0, 1], [0, 2], [3, 4], [3, 5]].map(|row| row.map(|j| (j, 1.0_f32)));
+    /// let train = Labelled::new(Rows::from_sparse(rows).unwrap());
+    /// let train = train.with_labels(Labels::single([0, 0, 1, 1])).unwrap();
     ///
-    /// let train = data::read_labelled::<f32>(&path).unwrap();
     /// let model = Similarity::default().rank(2).steps(1_000).seed(1).fit(&train).unwrap();
     /// assert_eq!(model.rank(), 2);
     /// ```
