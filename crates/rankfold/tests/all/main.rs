@@ -11,6 +11,7 @@ mod golden_metrics;
 mod gossip;
 mod kernel;
 mod loreta;
+mod minibatch;
 mod models;
 mod multitask;
 mod objects;
