@@ -173,8 +173,8 @@ impl Solve {
             .ok_or_else(|| Error::input("the start has lost rank to working precision"))?;
         let solved = self
             .solver
-            .solve(&regression, start, self.limits, &mut |progress, at| {
-                watcher.iteration(progress.cost, || space.factors(at))
+            .solve(&regression, start, self.limits, &mut |step| {
+                watcher.iteration(step.cost, || space.factors(step.at))
             });
         Ok((space.factors(&solved.point), solved.ended))
     }
