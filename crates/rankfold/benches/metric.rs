@@ -92,7 +92,7 @@ fn main() {
             ..Limits::default()
         };
         let solve = |solver: Solver| {
-            flat.solve(solver, at_flat.clone(), limits, 0.0, &mut |_, _| true);
+            flat.solve(solver, at_flat.clone(), limits, 0.0, &mut |_| true);
         };
         let cg = Solver::ConjugateGradient {
             precondition: false,

@@ -95,7 +95,7 @@ fn main() {
             decrease: 1e-12,
             ..Limits::default()
         };
-        let solved = solver.solve(&problem, first, limits, &mut |_, _| true);
+        let solved = solver.solve(&problem, first, limits, &mut |_| true);
         let off = Grassmann::distance(&solved.point[0], &truth);
         println!(
             "{name}: distance {off:.1e} to the truth after {} iterations, {:.2} s",

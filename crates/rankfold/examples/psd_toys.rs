@@ -96,7 +96,7 @@ fn descend<M: Semidefinite>(
     let regression = toy.regression(space)?;
     let start = regression.space.point(start).expect("full rank");
     let solver = Solver::Descent(armijo);
-    let (g, solved) = regression.solve(solver, start, limits, tolerance, &mut |_, _| true);
+    let (g, solved) = regression.solve(solver, start, limits, tolerance, &mut |_| true);
     Ok((g, solved.iterations))
 }
 

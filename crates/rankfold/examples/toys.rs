@@ -187,8 +187,8 @@ fn uneven() -> Vec<Line> {
         };
         let mut points = vec![(0.0, regression.cost(&start))];
         let solver = Solver::Descent(armijo);
-        solver.solve(&regression, start, limits, &mut |progress, _| {
-            points.push((progress.iteration as f64, progress.cost));
+        solver.solve(&regression, start, limits, &mut |step| {
+            points.push((step.number as f64, step.cost));
             true
         });
         Line { name, points }

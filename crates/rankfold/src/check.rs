@@ -292,6 +292,9 @@ mod tests {
     }
 
     impl crate::manifold::FixedRank for Forgetful {
+        fn shapes(&self, shape: (usize, usize), rank: usize) -> Vec<(usize, usize)> {
+            crate::manifold::Factors.shapes(shape, rank)
+        }
         fn factors(&self, at: &[faer::Mat<f64>]) -> (faer::Mat<f64>, faer::Mat<f64>) {
             crate::manifold::Factors.factors(at)
         }

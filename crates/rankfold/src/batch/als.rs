@@ -4,7 +4,9 @@ use super::fitted::Fitted;
 use super::normal::Normal;
 use super::pass::BLOCK;
 use super::rowwise::Rowwise;
-use super::solve::{Ended, Limits};
+use super::solve::{Limits, Observer, Run, Solved};
+use super::state::SolverState;
+use crate::Result;
 use crate::parallel::map_rows;
 use crate::sparse::{Lines, View};
 use faer::Mat;
@@ -23,6 +25,8 @@ pub struct Als<'a> {
     /// Threads; results have the same bits for any number of them.
     pub threads: usize,
 }
+
+const NAME: &str = "als";
 
 /// A side in the layout that sweeps work on: a row holds its k factors, and where
 /// there are biases then a 1 and the bias.
@@ -121,23 +125,52 @@ impl Als<'_> {
         0.5 * (square + self.lambda * (rows + columns))
     }
 
-    /// Sweeps over both sides, the left one first, from a model of the wanted
-    /// rank; `watch` sees it after each sweep, with the cost where that decides
-    /// when to stop.
+    /// Sweeps over both sides, the left one first, from a model of the wanted rank.
+    /// The cost is computed where it decides when to stop.
     pub fn solve(
         &self,
         start: Fitted,
         limits: Limits,
-        watch: &mut dyn FnMut(usize, &Fitted) -> bool,
-    ) -> (Fitted, usize, Ended) {
+        observer: Observer<'_, Fitted>,
+    ) -> Solved<Fitted> {
+        self.run(start, None, limits, observer)
+    }
+
+    /// More sweeps from the state of one; an error where it does not fit the entries at
+    /// this rank.
+    pub fn resume(
+        &self,
+        rank: usize,
+        state: &SolverState,
+        limits: Limits,
+        observer: Observer<'_, Fitted>,
+    ) -> Result<Solved<Fitted>> {
+        state.check(NAME)?;
+        let shape = (self.entries.rows.len(), self.entries.columns.len());
+        let start = Fitted::take(state, shape, rank)?;
+        Ok(self.run(start, Some(state), limits, observer))
+    }
+
+    fn run(
+        &self,
+        start: Fitted,
+        state: Option<&SolverState>,
+        limits: Limits,
+        observer: Observer<'_, Fitted>,
+    ) -> Solved<Fitted> {
         let mut fitted = start;
         let k = fitted.rank();
         let biases = fitted.biases.clone();
         let mut left = Side::new(&fitted.left, biases.as_ref().map(|b| &b[0]));
         let mut right = Side::new(&fitted.right, biases.as_ref().map(|b| &b[1]));
         let judged = limits.decrease > 0.0 || limits.cost > 0.0;
-        let mut cost = f64::INFINITY;
-        for sweep in 1..=limits.iterations {
+        let cost = |fitted: &Fitted| match judged {
+            true => self.cost(fitted),
+            false => f64::NAN,
+        };
+        let first = state.map_or(f64::INFINITY, |_| cost(&fitted));
+        let mut run = Run::new(NAME, state, first, limits, observer);
+        while run.goes_on() {
             self.sweep(self.entries.rows, &mut left, &right, &fitted);
             self.sweep(self.entries.columns, &mut right, &left, &fitted);
             let ((l, b), (r, c)) = (
@@ -146,24 +179,16 @@ impl Als<'_> {
             );
             (fitted.left, fitted.right) = (l, r);
             fitted.biases = b.zip(c).map(|(b, c)| [b, c]);
-            if !watch(sweep, &fitted) {
-                return (fitted, sweep, Ended::Told);
-            }
-            if judged {
-                let before = std::mem::replace(&mut cost, self.cost(&fitted));
-                if limits.reached(before, cost) {
-                    return (fitted, sweep, Ended::Converged);
-                }
-            }
+            run.moved(&fitted, cost(&fitted), &|state| fitted.put(state));
         }
-        (fitted, limits.iterations, Ended::Iterations)
+        run.solved(fitted)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::problem::tests::observed;
-    use super::super::{Observed, Part};
+    use super::super::{Ended, Observed, Part};
     use super::*;
     use crate::manifold::tests::matrix;
 
@@ -185,10 +210,12 @@ mod tests {
                 decrease: 1e-15,
                 ..Limits::default()
             };
-            let (fitted, _, ended) = als.solve(start, limits, &mut |_, fitted| {
-                costs.push(als.cost(fitted));
+            let solved = als.solve(start, limits, &mut |sweep| {
+                assert_eq!(sweep.cost, als.cost(sweep.at));
+                costs.push(sweep.cost);
                 true
             });
+            let (fitted, ended) = (solved.point, solved.ended);
             assert_eq!(ended, Ended::Converged);
             let falls = costs.windows(2).all(|c| c[1] <= c[0] * (1.0 + 1e-12));
             assert!(falls, "{costs:?}");
@@ -235,7 +262,7 @@ mod tests {
             cost: 1e-22,
             ..Limits::default()
         };
-        let (fitted, ..) = als.solve(start, limits, &mut |_, _| true);
+        let fitted = als.solve(start, limits, &mut |_| true).point;
         let error = (0..n * m).map(|t| fitted.predict(t / m, t % m) - truth.predict(t / m, t % m));
         let worst = error.fold(0.0_f64, |a, e| a.max(e.abs()));
         assert!(worst < 1e-8, "{worst} {}", als.cost(&fitted));

@@ -16,7 +16,9 @@ use super::fitted::Fitted;
 use super::normal::Normal;
 use super::pass::BLOCK;
 use super::rowwise::Rowwise;
-use super::solve::Ended;
+use super::solve::{Limits, Observer, Run, Solved};
+use super::state::SolverState;
+use crate::Result;
 use crate::aligned::Aligned;
 use crate::kernel::{prefetch, vectorised};
 use crate::linalg::symmetric;
@@ -42,9 +44,7 @@ pub struct Bayes<'a> {
     pub threads: usize,
 }
 
-/// Called after each sweep with its number, the noise that it found, and a way to
-/// look at the model; false ends the work.
-pub type WatchBayes<'a> = &'a mut dyn FnMut(usize, f64, &dyn Fn() -> Fitted) -> bool;
+const NAME: &str = "bayes";
 
 /// Half of what rows have in common with others of the same pattern is explained
 /// by it at this weight, as the rows of the pattern have length one.
@@ -63,7 +63,7 @@ const PATTERN_FROM: usize = 3;
 /// Where the moments of a row stand: its mean, then the lower triangle of its
 /// second moments row by row. In single precision: they are statistics of few
 /// entries, and all sums over them are in double.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Layout {
     /// Numbers of a row: its factors, and its bias at last.
     d: usize,
@@ -126,6 +126,7 @@ vectorised! {
 }
 
 /// One side: what is known of its rows, and their prior.
+#[derive(Debug)]
 struct Side<'a> {
     lines: Lines<'a>,
     /// The same entries seen from the other side.
@@ -255,19 +256,63 @@ impl<'a> Side<'a> {
         out
     }
 
-    /// Learns the prior from the rows as they are.
-    fn learn_prior(&mut self, with_pattern: bool) {
-        let (d, means) = (self.layout.d, self.means());
-        if with_pattern {
-            self.learn_pattern(&means);
-        }
-        let centre = self.centre(&means, &self.pattern);
+    /// Sets the prior means: what rows have in common, and what their patterns add.
+    fn expect(&mut self, means: &Rowwise) {
+        let centre = self.centre(means, &self.pattern);
         let width = means.width;
         for (i, row) in self.expected.data.chunks_exact_mut(width).enumerate() {
             for ((e, c), p) in row.iter_mut().zip(&centre).zip(self.pattern.row(i)) {
                 *e = c + p;
             }
         }
+    }
+
+    /// Adds it to a state. All but the covariance follows from these, and the next sweep
+    /// computes that anew.
+    fn put(&self, name: &str, implicit: bool, state: SolverState) -> SolverState {
+        let (width, count) = (self.layout.width, self.layout.second(self.layout.d, 0));
+        let moment = |i, j| f64::from(self.moments[i * width + j]);
+        let state = state
+            .with_block(&format!("{name}.precision"), self.precision.clone())
+            .with_block(
+                &format!("{name}.moments"),
+                Mat::from_fn(self.lines.len(), count, moment),
+            );
+        match implicit {
+            true => {
+                let weights = self.weights.to_mat(self.layout.d);
+                state.with_block(&format!("{name}.weights"), weights)
+            }
+            false => state,
+        }
+    }
+
+    /// Takes it from a state.
+    fn take(&mut self, name: &str, implicit: bool, state: &SolverState) -> Result<()> {
+        let (d, width) = (self.layout.d, self.layout.width);
+        let (rows, count) = (self.lines.len(), self.layout.second(d, 0));
+        let precision = state.block(&format!("{name}.precision"), (d, d))?;
+        let moments = state.block(&format!("{name}.moments"), (rows, count))?;
+        self.precision = precision.clone();
+        for (i, row) in self.moments.chunks_exact_mut(width).enumerate() {
+            (0..count).for_each(|j| row[j] = moments[(i, j)] as f32);
+        }
+        if implicit {
+            let weights = state.block(&format!("{name}.weights"), (self.across.len(), d))?;
+            self.weights = Rowwise::from_mat(weights);
+            self.pattern = self.spread(&self.weights, &self.lengths());
+        }
+        self.expect(&self.means());
+        Ok(())
+    }
+
+    /// Learns the prior from the rows as they are.
+    fn learn_prior(&mut self, with_pattern: bool) {
+        let (d, means) = (self.layout.d, self.means());
+        if with_pattern {
+            self.learn_pattern(&means);
+        }
+        self.expect(&means);
         let mut spread = self.covariance.clone();
         for i in (0..self.lines.len()).filter(|&i| self.lines.count(i) > 0) {
             let (m, e) = (means.row(i), self.expected.row(i));
@@ -504,22 +549,79 @@ impl RowUpdate {
     }
 }
 
-impl Bayes<'_> {
+/// The distributions of all rows, after a sweep.
+#[derive(Debug)]
+pub struct Posterior<'a> {
+    left: Side<'a>,
+    right: Side<'a>,
+    rank: usize,
+    biases: bool,
+    centre: f64,
+    spread: f64,
+}
+
+impl Posterior<'_> {
+    /// The model: the means of all rows.
+    pub fn model(&self) -> Fitted {
+        let (k, root) = (self.rank, self.spread.sqrt());
+        let factor = |side: &Side<'_>| faer::Scale(root) * side.means().to_mat(k);
+        let bias = |side: &Side<'_>| {
+            let means = side.means();
+            (0..side.lines.len())
+                .map(|i| self.spread * means.row(i)[k])
+                .collect()
+        };
+        Fitted {
+            left: factor(&self.left),
+            right: factor(&self.right),
+            biases: self.biases.then(|| [bias(&self.left), bias(&self.right)]),
+            centre: self.centre,
+        }
+    }
+}
+
+impl<'a> Bayes<'a> {
     /// Sweeps over both sides, at most so many; it stops earlier when the noise
-    /// changes by less than the given share. `watch` sees each sweep with the
-    /// noise that it found, and can look at the model.
+    /// changes by less than the given share. The cost that the observer sees is the
+    /// noise that a sweep found.
     pub fn solve(
         &self,
         sweeps: usize,
         tolerance: f64,
-        watch: WatchBayes<'_>,
-    ) -> (Fitted, usize, Ended) {
+        observer: Observer<'_, Posterior<'a>>,
+    ) -> Solved<Fitted> {
+        let mut start = self.start();
+        start.right.start(self.seed);
+        self.run(
+            start,
+            [1.0, f64::INFINITY],
+            None,
+            sweeps,
+            tolerance,
+            observer,
+        )
+    }
+
+    /// More sweeps from the state of one; an error where it does not fit the entries.
+    pub fn resume(
+        &self,
+        state: &SolverState,
+        sweeps: usize,
+        tolerance: f64,
+        observer: Observer<'_, Posterior<'a>>,
+    ) -> Result<Solved<Fitted>> {
+        state.check(NAME)?;
+        let mut start = self.start();
+        start.left.take("left", self.implicit, state)?;
+        start.right.take("right", self.implicit, state)?;
+        let taus = [state.number("tau")?, state.number("tau_before")?];
+        Ok(self.run(start, taus, Some(state), sweeps, tolerance, observer))
+    }
+
+    /// Before the first sweep.
+    fn start(&self) -> Posterior<'a> {
         let layout = Layout::new(self.rank, self.biases);
-        let View {
-            rows,
-            columns,
-            count,
-        } = self.entries;
+        let View { rows, columns, .. } = self.entries;
         let centre = if self.biases {
             self.entries.mean()
         } else {
@@ -527,47 +629,53 @@ impl Bayes<'_> {
         };
         // In units of the spread of the values, so that the start suits any scale.
         let spread = self.entries.mean_square(centre).sqrt();
-        let spread = if spread > 0.0 { spread } else { 1.0 };
-        let mut left = Side::new(rows, columns, layout, self.threads);
-        let mut right = Side::new(columns, rows, layout, self.threads);
-        right.start(self.seed);
-        let mut tau = 1.0;
-        let model = |left: &Side<'_>, right: &Side<'_>| {
-            let (k, root) = (self.rank, spread.sqrt());
-            let factor = |side: &Side<'_>| faer::Scale(root) * side.means().to_mat(k);
-            let bias = |side: &Side<'_>| {
-                let means = side.means();
-                (0..side.lines.len())
-                    .map(|i| spread * means.row(i)[k])
-                    .collect()
-            };
-            Fitted {
-                left: factor(left),
-                right: factor(right),
-                biases: self.biases.then(|| [bias(left), bias(right)]),
-                centre,
-            }
+        Posterior {
+            left: Side::new(rows, columns, layout, self.threads),
+            right: Side::new(columns, rows, layout, self.threads),
+            rank: self.rank,
+            biases: self.biases,
+            centre,
+            spread: if spread > 0.0 { spread } else { 1.0 },
+        }
+    }
+
+    fn run(
+        &self,
+        mut posterior: Posterior<'a>,
+        [mut tau, mut before]: [f64; 2],
+        state: Option<&SolverState>,
+        sweeps: usize,
+        tolerance: f64,
+        observer: Observer<'_, Posterior<'a>>,
+    ) -> Solved<Fitted> {
+        let (centre, spread) = (posterior.centre, posterior.spread);
+        let count = self.entries.count.max(1) as f64;
+        let limits = Limits {
+            iterations: sweeps,
+            ..Limits::default()
         };
-        for sweep in 1..=sweeps {
-            let pattern = self.implicit && sweep >= PATTERN_FROM;
+        let noise = |tau: f64| spread / tau.sqrt();
+        let mut run = Run::new(NAME, state, noise(tau), limits, observer);
+        let settled = |sweeps: usize, before: f64, tau: f64| {
+            let change = ((before / tau).sqrt() - 1.0).abs();
+            sweeps >= LEAST_SWEEPS && change < tolerance
+        };
+        while run.goes_on_unless(settled(run.iterations, before, tau)) {
+            let Posterior { left, right, .. } = &mut posterior;
+            let pattern = self.implicit && run.iterations + 1 >= PATTERN_FROM;
             left.update(&right.moments, centre, 1.0 / spread, tau);
             left.learn_prior(pattern);
             let error = right.update(&left.moments, centre, 1.0 / spread, tau);
-            let before = std::mem::replace(
-                &mut tau,
-                count.max(1) as f64 / error.max(1e-12 * count.max(1) as f64),
-            );
+            before = std::mem::replace(&mut tau, count / error.max(1e-12 * count));
             right.learn_prior(pattern);
-            let noise = spread / tau.sqrt();
-            if !watch(sweep, noise, &|| model(&left, &right)) {
-                return (model(&left, &right), sweep, Ended::Told);
-            }
-            let change = ((before / tau).sqrt() - 1.0).abs();
-            if sweep >= LEAST_SWEEPS && change < tolerance {
-                return (model(&left, &right), sweep, Ended::Converged);
-            }
+            run.moved(&posterior, noise(tau), &|state| {
+                let state = posterior.left.put("left", self.implicit, state);
+                let state = posterior.right.put("right", self.implicit, state);
+                let state = state.with_number("tau", tau);
+                state.with_number("tau_before", before)
+            });
         }
-        (model(&left, &right), sweeps, Ended::Iterations)
+        run.solved(posterior.model())
     }
 }
 
@@ -609,10 +717,11 @@ mod tests {
                 threads: 2,
             };
             let mut noise = Vec::new();
-            let (found, ..) = bayes.solve(60, 0.0, &mut |_, sigma, _| {
-                noise.push(sigma);
+            let solved = bayes.solve(60, 0.0, &mut |sweep| {
+                noise.push(sweep.cost);
                 true
             });
+            let found = solved.point;
             let square = (0..n * m)
                 .map(|t| (found.predict(t / m, t % m) - truth.predict(t / m, t % m)).powi(2))
                 .sum::<f64>();
@@ -635,7 +744,7 @@ mod tests {
                 seed: 1,
                 threads,
             };
-            bayes.solve(6, 0.0, &mut |_, _, _| true).0
+            bayes.solve(6, 0.0, &mut |_| true).point
         };
         for biases in [false, true] {
             assert_eq!(fit(&observed, 1, biases), fit(&observed, 3, biases));
@@ -672,8 +781,8 @@ mod tests {
                 seed: 1,
                 threads: 1,
             };
-            let (found, ..) = bayes.solve(10, 0.0, &mut |_, _, _| true);
-            assert!(found.is_finite());
+            let solved = bayes.solve(10, 0.0, &mut |_| true);
+            assert!(solved.point.is_finite());
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Gradient descent with steps found by halving [Armijo 1966].
 
-use super::solve::{Ended, Limits, Local, Objective, Solved, Watch};
+use super::solve::{Limits, Local, Objective, Observer, Run, Solved};
+use super::state::SolverState;
+use crate::Result;
 use crate::manifold::{Blocks, Manifold, scaled};
 use faer::Mat;
 
@@ -22,6 +24,9 @@ impl Default for Armijo {
         }
     }
 }
+
+/// The solver of a state.
+pub(super) const NAME: &str = "descent";
 
 /// Halvings after which a direction is given up.
 const HALVINGS: usize = 60;
@@ -50,25 +55,27 @@ pub(super) fn search<O: Objective>(
 }
 
 /// Lowers a cost along its gradient.
-pub fn descend<O: Objective>(
+pub(super) fn descend<O: Objective>(
     objective: &O,
     start: Blocks,
+    state: Option<&SolverState>,
     armijo: Armijo,
     limits: Limits,
-    watch: Watch<'_>,
-) -> Solved {
-    let cost = objective.cost(&start);
-    let mut out = Solved::at(start, cost);
-    let mut first_norm = None;
-    while out.iterations < limits.iterations {
-        let local = objective.local(&out.point);
+    observer: Observer<'_>,
+) -> Result<Solved> {
+    let mut point = start;
+    let mut first_norm = state.map(|state| state.number("first_norm")).transpose()?;
+    let mut run = Run::new(NAME, state, objective.cost(&point), limits, observer);
+    while run.goes_on() {
+        let local = objective.local(&point);
         let gradient = local.gradient();
-        let square = objective.space().inner(&out.point, gradient, gradient);
+        let square = objective.space().inner(&point, gradient, gradient);
         let norm = square.max(0.0).sqrt();
-        if !(norm > limits.gradient * *first_norm.get_or_insert(norm)) && out.iterations > 0
+        let first_norm = *first_norm.get_or_insert(norm);
+        if !(norm > limits.gradient * first_norm) && run.iterations > 0
             || !(square > 0.0 && square.is_finite())
         {
-            return out;
+            break;
         }
         let first = match armijo.longest {
             Some(longest) => longest / norm,
@@ -76,15 +83,16 @@ pub fn descend<O: Objective>(
             None => square / local.curvature(gradient).max(f64::MIN_POSITIVE),
         };
         let along = scaled(-1.0, gradient);
-        let here = (&out.point[..], out.cost);
-        let Some((point, cost)) = search(objective, here, &along, -square, first, armijo.share)
+        let here = (&point[..], run.cost);
+        let Some((next, cost)) = search(objective, here, &along, -square, first, armijo.share)
         else {
-            return out;
+            break;
         };
-        if !out.moved(point, cost, limits, watch) {
-            return out;
-        }
+        point = next;
+        run.moved(&point, cost, &|state| {
+            let state = state.with_blocks("point", &point);
+            state.with_number("first_norm", first_norm)
+        });
     }
-    out.ended = Ended::Iterations;
-    out
+    Ok(run.solved(point))
 }

@@ -1,6 +1,8 @@
 //! What learning from known entries ends with.
 
 use super::problem::{Completion, Problem, with_biases};
+use super::state::SolverState;
+use crate::Result;
 use crate::sparse::View;
 use faer::Mat;
 
@@ -74,6 +76,33 @@ impl Fitted {
             }
         }
         (sum / entries.count.max(1) as f64).sqrt()
+    }
+
+    /// Adds it to the state of a solver.
+    pub(super) fn put(&self, state: SolverState) -> SolverState {
+        let state = state
+            .with_block("left", self.left.clone())
+            .with_block("right", self.right.clone())
+            .with_number("center", self.centre)
+            .with_number("biased", f64::from(u8::from(self.biases.is_some())));
+        match &self.biases {
+            None => state,
+            Some([b, c]) => state.with_column("bias.0", b).with_column("bias.1", c),
+        }
+    }
+
+    /// Takes it from the state of a solver.
+    pub(super) fn take(state: &SolverState, (n, m): (usize, usize), k: usize) -> Result<Self> {
+        let biases = match state.number("biased")? {
+            0.0 => None,
+            _ => Some([state.column("bias.0", n)?, state.column("bias.1", m)?]),
+        };
+        Ok(Fitted {
+            left: state.block("left", (n, k))?.clone(),
+            right: state.block("right", (m, k))?.clone(),
+            biases,
+            centre: state.number("center")?,
+        })
     }
 
     /// Whether all numbers are finite.

@@ -3,6 +3,8 @@
 //! turn is projected to, until a round changes little.
 
 use super::distances::{Bound, Pair};
+use super::solve::{Limits, Observer, Run, Solved};
+use super::state::SolverState;
 use crate::{Error, Result, memory};
 use faer::Mat;
 
@@ -27,20 +29,46 @@ impl Default for Itml {
     }
 }
 
+const NAME: &str = "itml";
+
 impl Itml {
-    /// Learns W from points, one a row, and bounds on squared distances of pairs;
-    /// also says how many rounds it took. `watch` is told of each round and ends the
-    /// work when it says false.
-    pub fn learn(
+    /// Learns W from points, one a row, and bounds on squared distances of pairs. The
+    /// observer sees W after each round. The cost is the change of the multipliers, as a
+    /// share of them.
+    pub fn solve(
         &self,
         x: &Mat<f64>,
         bounds: &[(Pair, Bound, f64)],
-        watch: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<(Mat<f64>, usize)> {
+        observer: Observer<'_, Mat<f64>>,
+    ) -> Result<Solved<Mat<f64>>> {
+        self.run(x, bounds, None, observer)
+    }
+
+    /// More rounds from the state of one; an error where it does not fit the points
+    /// and bounds.
+    pub fn resume(
+        &self,
+        x: &Mat<f64>,
+        bounds: &[(Pair, Bound, f64)],
+        state: &SolverState,
+        observer: Observer<'_, Mat<f64>>,
+    ) -> Result<Solved<Mat<f64>>> {
+        state.check(NAME)?;
+        self.run(x, bounds, Some(state), observer)
+    }
+
+    fn run(
+        &self,
+        x: &Mat<f64>,
+        bounds: &[(Pair, Bound, f64)],
+        state: Option<&SolverState>,
+        observer: Observer<'_, Mat<f64>>,
+    ) -> Result<Solved<Mat<f64>>> {
         let d = x.ncols();
         memory::require(16 * d as u128 * d as u128, "a full metric")?;
         let mut w = vec![0.0; d * d];
         (0..d).for_each(|j| w[j * d + j] = 1.0);
+        let whole = |w: &[f64]| Mat::from_fn(d, d, |i, j| w[i * d + j]);
         let usable = bounds.iter().filter(|(pair, ..)| {
             let same = (0..d).all(|j| x[(pair.left as usize, j)] == x[(pair.right as usize, j)]);
             !same
@@ -51,9 +79,26 @@ impl Itml {
             .iter()
             .map(|(.., y)| y.max(f64::MIN_POSITIVE))
             .collect();
+        // How much the multipliers changed in the last round, and how large they are.
+        let (mut change, mut sum) = (f64::INFINITY, f64::INFINITY);
+        if let Some(state) = state {
+            let stored = state.block("w", (d, d))?;
+            w = (0..d * d).map(|at| stored[(at / d, at % d)]).collect();
+            multiplier = state.column("multiplier", usable.len())?;
+            target = state.column("target", usable.len())?;
+            (change, sum) = (state.number("change")?, state.number("sum")?);
+        }
         let (mut delta, mut image) = (vec![0.0; d], vec![0.0; d]);
         let mut before = multiplier.clone();
-        for round in 1..=self.rounds {
+        let limits = Limits {
+            iterations: self.rounds,
+            ..Limits::default()
+        };
+        let mut run = Run::new(NAME, state, change / sum, limits, observer);
+        let settled = |rounds: usize, change: f64, sum: f64| {
+            rounds > 0 && (sum == 0.0 || change <= self.tolerance * sum)
+        };
+        while run.goes_on_unless(settled(run.iterations, change, sum)) {
             for (c, (pair, bound, _)) in usable.iter().enumerate() {
                 let (i, j) = (pair.left as usize, pair.right as usize);
                 (0..d).for_each(|t| delta[t] = x[(i, t)] - x[(j, t)]);
@@ -95,18 +140,18 @@ impl Itml {
                 ));
             }
             let norm = |v: &[f64]| v.iter().map(|a| a * a).sum::<f64>().sqrt();
-            let sum = norm(&multiplier) + norm(&before);
-            let change: f64 = multiplier
-                .iter()
-                .zip(&before)
-                .map(|(a, b)| (a - b).abs())
-                .sum();
+            sum = norm(&multiplier) + norm(&before);
+            let pairs = multiplier.iter().zip(&before);
+            change = pairs.map(|(a, b)| (a - b).abs()).sum();
             before.copy_from_slice(&multiplier);
-            if !watch(round) || sum == 0.0 || change <= self.tolerance * sum {
-                return Ok((Mat::from_fn(d, d, |i, j| w[i * d + j]), round));
-            }
+            run.moved(&whole(&w), change / sum, &|state| {
+                let state = state.with_block("w", whole(&w));
+                let state = state.with_column("multiplier", &multiplier);
+                let state = state.with_column("target", &target);
+                state.with_number("change", change).with_number("sum", sum)
+            });
         }
-        Ok((Mat::from_fn(d, d, |i, j| w[i * d + j]), self.rounds))
+        Ok(run.solved(whole(&w)))
     }
 }
 
@@ -134,7 +179,7 @@ mod tests {
             tolerance: 1e-9,
             ..Itml::default()
         };
-        let (w, _) = itml.learn(&x, &bounds, &mut |_| true).unwrap();
+        let w = itml.solve(&x, &bounds, &mut |_| true).unwrap().point;
         assert!(symmetric::power(&symmetric::part(&w), -0.5).is_some());
         for (pair, bound, target) in &bounds {
             let delta = Mat::from_fn(4, 1, |j, _| {
@@ -151,9 +196,8 @@ mod tests {
 
     #[test]
     fn no_bounds_leave_the_identity() {
-        let (w, rounds) = Itml::default()
-            .learn(&matrix(5, 3, 1), &[], &mut |_| true)
-            .unwrap();
-        assert_eq!((w, rounds), (Mat::identity(3, 3), 1));
+        let solved = Itml::default().solve(&matrix(5, 3, 1), &[], &mut |_| true);
+        let solved = solved.unwrap();
+        assert_eq!((solved.point, solved.iterations), (Mat::identity(3, 3), 1));
     }
 }

@@ -6,8 +6,11 @@
 //! [`OptSpace`] leave a part of W to least squares, and [`SharedSubspace`] the
 //! weights of many regressions. A [`PsdRegression`] is about
 //! distances under a symmetric positive semi-definite W. All are an
-//! [`Objective`], which a [`Solver`] lowers. [`Als`] and
-//! [`singular_value_projection`] go their own ways.
+//! [`Objective`], which a [`Solver`] lowers. [`Als`], [`Bayes`], [`Svp`] and [`Itml`]
+//! are solvers of their own.
+//!
+//! Every solver shows each [`Iteration`] to an [`Observer`]. It can be interrupted there,
+//! saved as a [`SolverState`], and resumed with the same bits.
 
 mod als;
 mod bayes;
@@ -30,15 +33,17 @@ mod semidefinite;
 mod shared_subspace;
 mod solve;
 mod spectral;
+mod state;
 mod svp;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod trust_region;
 mod variable_projection;
 
 pub use als::Als;
-pub use bayes::{Bayes, WatchBayes};
-pub use conjugate_gradient::conjugate_gradient;
-pub use descent::{Armijo, descend};
+pub use bayes::{Bayes, Posterior};
+pub use descent::Armijo;
 pub use directions::{class_means, discriminant, principal};
 pub use distances::{Bound, Bounds, Distances, Pair, Wish};
 pub use fitted::Fitted;
@@ -51,11 +56,11 @@ pub use problem::{Completion, Examples, Problem, Slope};
 pub use regression::{LocalRegression, Penalty, Regression};
 pub use semidefinite::{LocalPsd, PsdRegression};
 pub use shared_subspace::{LocalTasks, SharedSubspace};
-pub use solve::{Ended, Limits, Local, Objective, Progress, Solved, Solver, Watch};
+pub use solve::{Ended, Iteration, Limits, Local, Objective, Observer, Solved, Solver};
 pub use spectral::{grow, trimmed_start};
-pub use svp::{WatchFactors, singular_value_projection};
+pub use state::SolverState;
+pub use svp::Svp;
 pub use tasks::{Common, Tasks};
-pub use trust_region::trust_region;
 pub use variable_projection::{LocalSubspace, Ridge, Subspace};
 
 pub use crate::sparse::{Lines, Observed, Part, Repeated, View};

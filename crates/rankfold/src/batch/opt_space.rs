@@ -99,6 +99,11 @@ impl<P: Problem> Objective for OptSpace<P> {
         &GrassmannPair
     }
 
+    fn shapes(&self, rank: usize) -> Vec<(usize, usize)> {
+        let (n, m) = self.problem.shape();
+        vec![(n, rank), (m, rank)]
+    }
+
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
         let core = self.core(&at[0], &at[1]);
         self.problem.cost(&(&at[0] * core), &at[1])
@@ -122,9 +127,7 @@ impl<P: Problem> Objective for OptSpace<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{
-        Completion, Limits, Observed, Part, Solver, singular_value_projection, trimmed_start,
-    };
+    use super::super::{Completion, Limits, Observed, Part, Solver, Svp, trimmed_start};
     use super::*;
     use crate::linalg::qf;
     use crate::manifold::tests::matrix;
@@ -195,15 +198,18 @@ mod tests {
         };
         let error = |w: Mat<f64>| (w - &truth).norm_l2() / truth.norm_l2();
         let start = (left.clone(), right.clone());
-        let ((l, r), steps, _) =
-            singular_value_projection(&problem, start, limits, &mut |_, _, _| true);
-        assert!(error(l * r.transpose()) < 1e-8, "{steps}");
-        let objective = OptSpace { problem };
+        let svp = Svp { problem };
+        let found = svp.solve(start, limits, &mut |_| true);
+        let (l, r) = found.point;
+        assert!(error(l * r.transpose()) < 1e-8, "{}", found.iterations);
+        let objective = OptSpace {
+            problem: svp.problem,
+        };
         let start = vec![qf(&left).unwrap(), qf(&right).unwrap()];
         let solved = Solver::ConjugateGradient {
             precondition: false,
         }
-        .solve(&objective, start, limits, &mut |_, _| true);
+        .solve(&objective, start, limits, &mut |_| true);
         let (u, v) = (&solved.point[0], &solved.point[1]);
         let w = u * objective.core(u, v) * v.transpose();
         assert!(error(w) < 1e-8, "{}", solved.iterations);

@@ -194,6 +194,13 @@ impl<P: Problem, M: FixedRank> Objective for Regression<P, M> {
         &self.space
     }
 
+    fn shapes(&self, rank: usize) -> Vec<(usize, usize)> {
+        let biases = self.space.weights.iter().flatten();
+        let mut out = self.space.inner.shapes(self.problem.shape(), rank);
+        out.extend(biases.map(|weights| (weights.len(), 1)));
+        out
+    }
+
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
         let (left, right) = self.seen(at);
         self.problem.cost(&left, &right) + self.penalised(at, &left, &right)
@@ -326,8 +333,8 @@ mod tests {
             ..Limits::default()
         };
         let mut costs = vec![regression.cost(&start)];
-        let solved = solver.solve(&regression, start, limits, &mut |progress, _| {
-            costs.push(progress.cost);
+        let solved = solver.solve(&regression, start, limits, &mut |step| {
+            costs.push(step.cost);
             true
         });
         assert!(

@@ -2,7 +2,9 @@
 
 use super::distances::{Distances, Wish};
 use super::rowwise::Rowwise;
-use super::solve::{Ended, Limits, Local, Objective, Progress, Solved, Solver};
+use super::solve::{Ended, Iteration, Limits, Local, Objective, Observer, Solved, Solver};
+use super::state::SolverState;
+use crate::Result;
 use crate::manifold::{Blocks, Semidefinite, Split};
 use faer::Mat;
 
@@ -46,28 +48,73 @@ impl<M: Semidefinite, W: Wish> PsdRegression<'_, M, W> {
     }
 
     /// Lowers the cost from a point until a limit is reached, or an iteration moves G
-    /// of W = G Gᵀ by at most `move_share` of it. `watch` is told of each iteration
-    /// with G, and ends the work when it says false. Gives G at the end.
+    /// of W = G Gᵀ by at most `move_share` of it. The observer sees G, and the end
+    /// gives it.
     pub fn solve(
         &self,
         solver: Solver,
         start: Blocks,
         limits: Limits,
         move_share: f64,
-        watch: &mut dyn FnMut(Progress, &Mat<f64>) -> bool,
+        observer: Observer<'_, Mat<f64>>,
     ) -> (Mat<f64>, Solved) {
+        let solved = self.run(solver, start, None, limits, move_share, observer);
+        solved.expect("only a state can be wrong")
+    }
+
+    /// Lowers the cost further from the state of an iteration; an error where it does
+    /// not fit the points at this rank, or belongs to another solver.
+    pub fn resume(
+        &self,
+        solver: Solver,
+        rank: usize,
+        state: &SolverState,
+        limits: Limits,
+        move_share: f64,
+        observer: Observer<'_, Mat<f64>>,
+    ) -> Result<(Mat<f64>, Solved)> {
+        let start = solver.point(self, rank, state)?;
+        self.run(solver, start, Some(state), limits, move_share, observer)
+    }
+
+    fn run(
+        &self,
+        solver: Solver,
+        start: Blocks,
+        state: Option<&SolverState>,
+        mut limits: Limits,
+        move_share: f64,
+        observer: Observer<'_, Mat<f64>>,
+    ) -> Result<(Mat<f64>, Solved)> {
         let mut last = self.space.split(&start).factor();
         let mut still = false;
-        let mut solved = solver.solve(self, start, limits, &mut |progress, at| {
-            let factor = self.space.split(at).factor();
-            still = (&factor - &last).norm_l2() <= move_share * last.norm_l2();
+        if let Some(state) = state {
+            still = state.number("moved")? <= move_share * state.number("length")?;
+            if still {
+                limits.iterations = state.iteration;
+            }
+        }
+        let mut solved = solver.run(self, start, state, limits, &mut |iteration| {
+            let factor = self.space.split(iteration.at).factor();
+            let (moved, length) = ((&factor - &last).norm_l2(), last.norm_l2());
+            still = moved <= move_share * length;
             last = factor;
-            watch(progress, &last) && !still
-        });
-        if still && solved.ended == Ended::Told {
+            let state = || {
+                let state = iteration.state().with_number("moved", moved);
+                state.with_number("length", length)
+            };
+            let seen = Iteration {
+                number: iteration.number,
+                cost: iteration.cost,
+                at: &last,
+                state: &state,
+            };
+            observer(&seen) && !still
+        })?;
+        if still {
             solved.ended = Ended::Converged;
         }
-        (last, solved)
+        Ok((last, solved))
     }
 }
 
@@ -121,6 +168,10 @@ impl<'a, M: Semidefinite, W: Wish> Objective for PsdRegression<'a, M, W> {
 
     fn space(&self) -> &M {
         &self.space
+    }
+
+    fn shapes(&self, rank: usize) -> Vec<(usize, usize)> {
+        self.space.shapes(self.distances.features(), rank)
     }
 
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
@@ -244,8 +295,8 @@ mod tests {
             ..Limits::default()
         };
         let mut costs = vec![f64::INFINITY];
-        let (g, solved) = regression.solve(solver, start, limits, 0.0, &mut |progress, _| {
-            costs.push(progress.cost);
+        let (g, solved) = regression.solve(solver, start, limits, 0.0, &mut |step| {
+            costs.push(step.cost);
             true
         });
         assert!(costs.is_sorted_by(|a, b| a >= b));
@@ -288,7 +339,7 @@ mod tests {
         let descent = Solver::Descent(Armijo::default());
         let run = |share: f64| {
             let start = vec![matrix(5, 2, 2)];
-            let solve = regression.solve(descent, start, limits, share, &mut |_, _| true);
+            let solve = regression.solve(descent, start, limits, share, &mut |_| true);
             solve.1
         };
         let (loose, tight) = (run(1e-2), run(1e-5));

@@ -265,6 +265,12 @@ impl<'b> Objective for SharedSubspace<'b> {
         &Grassmann
     }
 
+    fn shapes(&self, rank: usize) -> Vec<(usize, usize)> {
+        let mut out = vec![(self.tasks.features, rank)];
+        out.extend(self.common.map(|_| (self.tasks.features, 1)));
+        out
+    }
+
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
         self.cost_of(&self.see_all(at), at)
     }
@@ -390,7 +396,7 @@ mod tests {
         let cg = |precondition| Solver::ConjugateGradient { precondition };
         let descent = Solver::Descent(Armijo::default());
         for solver in [descent, cg(false), cg(true), Solver::TrustRegion] {
-            let solved = solver.solve(&problem, start.clone(), limits, &mut |_, _| true);
+            let solved = solver.solve(&problem, start.clone(), limits, &mut |_| true);
             let off = Grassmann::distance(&solved.point[0], &truth);
             assert!(off < 1e-5, "{solver:?}: {off} in {}", solved.iterations);
         }
@@ -429,7 +435,7 @@ mod tests {
             cost: 1e-22,
             ..Limits::default()
         };
-        let solved = Solver::TrustRegion.solve(&problem, start, limits, &mut |_, _| true);
+        let solved = Solver::TrustRegion.solve(&problem, start, limits, &mut |_| true);
         assert!(Grassmann::distance(&solved.point[0], &truth) < 1e-9);
         // What c has in the subspace, the weights of the tasks have as well.
         let off = Grassmann::project(&truth, &(&solved.point[1] - c));

@@ -1,9 +1,14 @@
 //! Gauss–Newton steps by truncated conjugate gradients, preconditioned, in a trust region
 //! [Steihaug 1983; Absil, Baker and Gallivan 2007].
 
-use super::solve::{Ended, Limits, Local, Objective, Solved, Watch};
+use super::solve::{Limits, Local, Objective, Observer, Run, Solved};
+use super::state::SolverState;
+use crate::Result;
 use crate::manifold::{Blocks, Manifold, combine, scaled};
 use faer::Mat;
+
+/// The solver of a state.
+pub(super) const NAME: &str = "trust-region";
 
 /// Products with the Hessian in one step, at most.
 const INNER: usize = 50;
@@ -68,56 +73,65 @@ fn minimise<S: Manifold, L: Local>(
 
 /// Lowers a cost by Gauss–Newton steps. The region starts as wide as the first
 /// such step needs, and shrinks where the model promises too much.
-pub fn trust_region<O: Objective>(
+pub(super) fn trust_region<O: Objective>(
     objective: &O,
     start: Blocks,
+    state: Option<&SolverState>,
     limits: Limits,
-    watch: Watch<'_>,
-) -> Solved {
+    observer: Observer<'_>,
+) -> Result<Solved> {
     let space = objective.space();
-    let mut local = objective.local(&start);
-    let mut out = Solved::at(start, local.cost());
+    let mut point = start;
+    let mut local = objective.local(&point);
+    let mut run = Run::new(NAME, state, local.cost(), limits, observer);
     let norm = |at: &[Mat<f64>], v: &[Mat<f64>]| space.inner(at, v, v).max(0.0).sqrt();
-    let first_norm = norm(&out.point, local.gradient());
-    let mut radius = f64::INFINITY;
+    let (first_norm, mut radius) = match state {
+        None => (norm(&point, local.gradient()), f64::INFINITY),
+        Some(state) => (
+            state.number("first_norm")?,
+            state.number_or_infinity("radius"),
+        ),
+    };
     let mut refused = 0;
-    while out.iterations < limits.iterations {
-        let gradient = norm(&out.point, local.gradient());
+    while run.goes_on() {
+        let gradient = norm(&point, local.gradient());
         if !(gradient > limits.gradient * first_norm && gradient.is_finite()) {
-            return out;
+            break;
         }
         // Inner work only as exact as the outer steps can use.
         let accuracy = (gradient / first_norm).sqrt().min(0.1);
-        let inner = minimise(space, &out.point, &local, radius, accuracy);
-        let slope = space.inner(&out.point, local.gradient(), &inner.step);
-        let bend = space.inner(&out.point, &inner.step, &inner.bent);
+        let inner = minimise(space, &point, &local, radius, accuracy);
+        let slope = space.inner(&point, local.gradient(), &inner.step);
+        let bend = space.inner(&point, &inner.step, &inner.bent);
         let promised = -(slope + 0.5 * bend);
-        let moved = space.retract(&out.point, &inner.step);
+        let moved = space.retract(&point, &inner.step);
         let found = moved.as_ref().map_or(f64::INFINITY, |p| objective.cost(p));
         let ratio = match found.is_finite() && promised > 0.0 {
-            true => (out.cost - found) / promised,
+            true => (run.cost - found) / promised,
             false => f64::NEG_INFINITY,
         };
-        let length = norm(&out.point, &inner.step);
+        let length = norm(&point, &inner.step);
         if ratio < 0.25 {
             radius = 0.25 * length;
         } else if ratio > 0.75 && inner.at_border {
             radius *= 2.0;
         }
-        let accepted = ratio > 0.1 && found < out.cost;
-        let Some(point) = moved.filter(|_| accepted) else {
+        let accepted = ratio > 0.1 && found < run.cost;
+        let Some(there) = moved.filter(|_| accepted) else {
             refused += 1;
-            if refused > 40 || !(length > 0.0) || promised <= 1e-15 * out.cost.abs() {
-                return out;
+            if refused > 40 || !(length > 0.0) || promised <= 1e-15 * run.cost.abs() {
+                break;
             }
             continue;
         };
         refused = 0;
+        point = there;
         local = objective.local(&point);
-        if !out.moved(point, local.cost(), limits, watch) {
-            return out;
-        }
+        run.moved(&point, local.cost(), &|state| {
+            let state = state.with_blocks("point", &point);
+            let state = state.with_number("first_norm", first_norm);
+            state.with_number("radius", radius)
+        });
     }
-    out.ended = Ended::Iterations;
-    out
+    Ok(run.solved(point))
 }

@@ -218,6 +218,10 @@ impl<'b> Objective for Subspace<'b> {
         &Grassmann
     }
 
+    fn shapes(&self, rank: usize) -> Vec<(usize, usize)> {
+        vec![(self.entries.rows.len(), rank)]
+    }
+
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
         let u = Rowwise::from_mat(&at[0]);
         let (weights, _) = self.fit(&u, at[0].ncols());
@@ -329,7 +333,7 @@ mod tests {
         let cg = |precondition| Solver::ConjugateGradient { precondition };
         for solver in [descent, cg(false), cg(true), Solver::TrustRegion] {
             let start = vec![qf(&start).unwrap()];
-            let solved = solver.solve(&problem, start, limits, &mut |_, _| true);
+            let solved = solver.solve(&problem, start, limits, &mut |_| true);
             let w = &solved.point[0] * problem.weights(&solved.point[0]).transpose();
             let error = (w - &truth).norm_l2() / truth.norm_l2();
             assert!(error < 1e-8, "{solver:?} {error} {}", solved.iterations);

@@ -6,7 +6,7 @@
 //! an old checkpoint, and would say again what is known to be late, is ahead of
 //! itself as soon as it has heard from a neighbour.
 
-use super::message::{LAST_ROUND, Message, Reader, Refusal, Writer, checksum};
+use super::message::{LAST_ROUND, Message, Reader, Refusal, Writer};
 use super::own::{Course, curvature};
 use super::work::{Local, Work};
 use crate::linalg::symmetric;
@@ -329,19 +329,9 @@ impl<W: Work> Agent<W> {
         Course,
         Counters,
     )> {
-        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
-        if sum != checksum(body).to_le_bytes() {
-            return None;
-        }
-        let mut words = Reader::new(body);
+        let mut words = Reader::checked(MAGIC, bytes)?;
         let m = work.dimension();
-        let want = [
-            u64::from_le_bytes(*MAGIC),
-            id as u64,
-            m as u64,
-            rank as u64,
-            neighbours.len() as u64,
-        ];
+        let want = [id as u64, m as u64, rank as u64, neighbours.len() as u64];
         for want in want {
             (words.word()? == want).then_some(())?;
         }

@@ -111,6 +111,13 @@ impl Writer {
         }
     }
 
+    /// Any bytes, after their number and filled up to whole words.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+    }
+
     pub fn finish(mut self) -> Vec<u8> {
         let sum = checksum(&self.0);
         self.word(sum);
@@ -124,6 +131,21 @@ pub(super) struct Reader<'a>(&'a [[u8; 8]]);
 impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader(bytes.as_chunks().0)
+    }
+
+    /// What is between the magic and the checksum; `None` where these do not hold.
+    pub fn checked(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
+        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
+        let body = body.strip_prefix(magic)?;
+        let whole = &bytes[..bytes.len() - 8];
+        (sum == checksum(whole).to_le_bytes()).then(|| Reader::new(body))
+    }
+
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.word()?).ok()?;
+        let (words, rest) = self.0.split_at_checked(length.div_ceil(8))?;
+        self.0 = rest;
+        Some(&words.as_flattened()[..length])
     }
 
     pub fn word(&mut self) -> Option<u64> {

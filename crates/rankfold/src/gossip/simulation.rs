@@ -7,6 +7,7 @@
 //! same bits come out for any number of threads.
 
 use super::agent::{Agent, Counters};
+use super::message::{LAST_ROUND, Reader, Writer};
 use super::work::Work;
 use super::{Graph, pace};
 use crate::manifold::Grassmann;
@@ -14,6 +15,8 @@ use crate::parallel::{map_blocks, map_rows};
 use crate::random::Random;
 use crate::{Error, Result};
 use faer::Mat;
+
+const MAGIC: &[u8; 8] = b"rksimul1";
 
 /// Streams of random numbers: edges, and what happens to messages.
 const EDGES: u64 = 0x6762;
@@ -109,6 +112,92 @@ struct Letter {
     bytes: Vec<u8>,
 }
 
+/// What decides how a simulation goes on beside its state: a checkpoint of another one
+/// is refused.
+fn identity(graph: &Graph, rho: f64, rank: usize, settings: &Settings) -> Vec<u64> {
+    let mut out = vec![graph.agents() as u64, rank as u64, rho.to_bits()];
+    let mut list = |words: Vec<u64>| {
+        out.push(words.len() as u64);
+        out.extend(words);
+    };
+    let edges = graph.edges().iter();
+    list(edges.flat_map(|&(i, j)| [i as u64, j as u64]).collect());
+    list(match settings.steps {
+        Steps::Own => vec![],
+        Steps::Given { a, b, precondition } => {
+            vec![a.to_bits(), b.to_bits(), u64::from(precondition)]
+        }
+    });
+    let faults = &settings.faults;
+    list(vec![
+        u64::from(settings.schedule == Schedule::Stochastic),
+        settings.seed,
+        faults.loss.to_bits(),
+        faults.duplication.to_bits(),
+        faults.delay,
+        faults.deaths.len() as u64,
+        faults.cuts.len() as u64,
+    ]);
+    for death in &faults.deaths {
+        list(vec![
+            death.agent as u64,
+            death.checkpoint,
+            death.from,
+            death.until,
+        ]);
+    }
+    for cut in &faults.cuts {
+        list(cut.edges.iter().map(|&edge| edge as u64).collect());
+        list(vec![cut.from, cut.until]);
+    }
+    out
+}
+
+/// What a checkpoint holds.
+struct Parsed<'a> {
+    slots: u64,
+    random: [Random; 2],
+    agents: Vec<&'a [u8]>,
+    alive: Vec<bool>,
+    saved: Vec<Option<Vec<u8>>>,
+    letters: Vec<Letter>,
+}
+
+impl<'a> Parsed<'a> {
+    fn read(bytes: &'a [u8], identity: &[u64], agents: usize) -> Option<Self> {
+        let mut words = Reader::checked(MAGIC, bytes)?;
+        for want in identity {
+            (words.word()? == *want).then_some(())?;
+        }
+        let slots = words.word().filter(|&slots| slots <= LAST_ROUND)?;
+        let mut random = || serde_json::from_slice(words.bytes()?).ok();
+        let mut out = Parsed {
+            slots,
+            random: [random()?, random()?],
+            agents: Vec::new(),
+            alive: Vec::new(),
+            saved: Vec::new(),
+            letters: Vec::new(),
+        };
+        for _ in 0..agents {
+            out.alive.push(words.word()? == 1);
+            out.agents.push(words.bytes()?);
+            let saved = words.bytes()?;
+            out.saved.push((!saved.is_empty()).then(|| saved.to_vec()));
+        }
+        for _ in 0..words.word()? {
+            out.letters.push(Letter {
+                due: words.word()?,
+                to: usize::try_from(words.word()?)
+                    .ok()
+                    .filter(|&to| to < agents)?,
+                bytes: words.bytes()?.to_vec(),
+            });
+        }
+        words.is_empty().then_some(out)
+    }
+}
+
 /// How far agents have come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Status {
@@ -157,16 +246,32 @@ impl<W: Work + Clone> Simulation<W> {
                 starts.len()
             )));
         }
+        let rank = starts[0].ncols();
+        Self::made(works, graph, rho, rank, settings, |i, work, neighbours| {
+            let start = &starts[i.min(starts.len() - 1)];
+            Agent::new(i, work, neighbours, rho, start)
+        })
+    }
+
+    /// A simulation whose agents are made on several threads.
+    fn made(
+        works: Vec<W>,
+        graph: Graph,
+        rho: f64,
+        rank: usize,
+        settings: Settings,
+        agent: impl Fn(usize, W, &[usize]) -> Result<Agent<W>> + Sync,
+    ) -> Result<Self> {
         if !(rho >= 0.0 && rho.is_finite()) {
             return Err(Error::input(format!(
                 "rho must be a number that is 0 or above, found {rho}"
             )));
         }
+        let n = graph.agents();
         let mut works: Vec<Option<W>> = works.into_iter().map(Some).collect();
         let agents = map_rows(&mut works, 1, 1, settings.threads, |i, work| {
             let work = work[0].take().expect("each is taken once");
-            let start = &starts[i.min(starts.len() - 1)];
-            Agent::new(i, work, graph.neighbours(i), rho, start)
+            agent(i, work, graph.neighbours(i))
         });
         Ok(Simulation {
             agents: agents.into_iter().collect::<Result<_>>()?,
@@ -175,13 +280,70 @@ impl<W: Work + Clone> Simulation<W> {
             matchings: graph.matchings(),
             graph,
             rho,
-            rank: starts[0].ncols(),
+            rank,
             letters: Vec::new(),
             edges: Random::new(settings.seed, EDGES),
             faults: Random::new(settings.seed, FAULTS),
             settings,
             slots: 0,
         })
+    }
+
+    /// The whole simulation beside the data, as bytes: agents, messages on their way,
+    /// and random streams.
+    pub fn checkpoint(&self) -> Vec<u8> {
+        let mut out = Writer::new(MAGIC, 0);
+        for word in identity(&self.graph, self.rho, self.rank, &self.settings) {
+            out.word(word);
+        }
+        out.word(self.slots);
+        for random in [&self.edges, &self.faults] {
+            out.bytes(&serde_json::to_vec(random).expect("a generator is four numbers"));
+        }
+        for ((agent, alive), saved) in self.agents.iter().zip(&self.alive).zip(&self.saved) {
+            out.word(u64::from(*alive));
+            out.bytes(&agent.checkpoint());
+            // No bytes where nothing was saved.
+            out.bytes(saved.as_deref().unwrap_or_default());
+        }
+        out.word(self.letters.len() as u64);
+        for letter in &self.letters {
+            out.word(letter.due);
+            out.word(letter.to as u64);
+            out.bytes(&letter.bytes);
+        }
+        out.finish()
+    }
+
+    /// The simulation of a checkpoint, with the data and what it was made with. It goes
+    /// on as if it had never stopped.
+    pub fn restore(
+        works: Vec<W>,
+        graph: Graph,
+        rho: f64,
+        rank: usize,
+        settings: Settings,
+        checkpoint: &[u8],
+    ) -> Result<Self> {
+        let n = graph.agents();
+        if works.len() != n {
+            return Err(Error::input(format!(
+                "{} shares of the data for {n} agents",
+                works.len()
+            )));
+        }
+        let expected = identity(&graph, rho, rank, &settings);
+        let parsed = Parsed::read(checkpoint, &expected, n)
+            .ok_or_else(|| Error::input("this is no checkpoint of this simulation"))?;
+        let mut out = Self::made(works, graph, rho, rank, settings, |i, work, neighbours| {
+            Agent::restore(i, work, neighbours, rho, rank, parsed.agents[i])
+        })?;
+        out.slots = parsed.slots;
+        [out.edges, out.faults] = parsed.random;
+        out.alive = parsed.alive;
+        out.saved = parsed.saved;
+        out.letters = parsed.letters;
+        Ok(out)
     }
 
     /// The agents.

@@ -4,6 +4,7 @@ use super::columns::tests::observed;
 use super::graph::tests::all as graphs;
 use super::regressions::tests::tasks;
 use super::*;
+use crate::Result;
 use crate::batch::{Part, Tasks};
 use crate::linalg::qf;
 use crate::manifold::tests::matrix;
@@ -176,6 +177,101 @@ fn an_agent_goes_on_from_its_checkpoint_to_the_bit() {
             back.own_step();
         }
         assert!(agent.checkpoint() == back.checkpoint(), "{slots}");
+    }
+}
+
+#[test]
+fn a_simulation_goes_on_from_its_checkpoint_to_the_bit() {
+    let faults = Faults {
+        loss: 0.2,
+        duplication: 0.2,
+        delay: 3,
+        deaths: vec![Death {
+            agent: 2,
+            checkpoint: 3,
+            from: 8,
+            until: 14,
+        }],
+        cuts: vec![Cut {
+            edges: vec![1],
+            from: 5,
+            until: 12,
+        }],
+    };
+    let given = Steps::Given {
+        a: 0.1,
+        b: 0.1,
+        precondition: true,
+    };
+    let graph = || Graph::ring(AGENTS).unwrap();
+    for (schedule, steps) in [
+        (Schedule::Parallel, Steps::Own),
+        (Schedule::Stochastic, given),
+    ] {
+        let settings = |threads: usize| Settings {
+            schedule,
+            steps,
+            threads,
+            seed: 5,
+            faults: faults.clone(),
+        };
+        let mut whole = run(columns(0.1), graph(), settings(1));
+        let mut checkpoints = vec![whole.checkpoint()];
+        for _ in 0..25 {
+            whole.slot().unwrap();
+            checkpoints.push(whole.checkpoint());
+        }
+        let restore = |settings: Settings, rank: usize, bytes: &[u8]| {
+            Simulation::restore(columns(0.1), graph(), 2.0, rank, settings, bytes)
+        };
+        // Before anything, with messages on their way, an agent saved, dead, and back.
+        for n in [0, 1, 4, 9, 13, 15, 24] {
+            let mut back = restore(settings(2), 2, &checkpoints[n]).unwrap();
+            for (slot, wanted) in checkpoints.iter().enumerate().skip(n) {
+                assert!(back.checkpoint() == *wanted, "{slot} from {n}");
+                back.slot().unwrap();
+            }
+        }
+        let bytes = &checkpoints[9];
+        let refused = |found: Result<Simulation<Columns>>| {
+            let message = found.err().unwrap().message;
+            assert_eq!(message, "this is no checkpoint of this simulation");
+        };
+        refused(restore(settings(1), 3, bytes));
+        let other = Settings {
+            seed: 6,
+            ..settings(1)
+        };
+        refused(restore(other, 2, bytes));
+        let other = Simulation::restore(
+            columns(0.1),
+            Graph::path(AGENTS).unwrap(),
+            2.0,
+            2,
+            settings(1),
+            bytes,
+        );
+        refused(other);
+        let few = Simulation::<Columns>::restore(vec![], graph(), 2.0, 2, settings(1), bytes);
+        assert_eq!(
+            few.err().unwrap().message,
+            "0 shares of the data for 4 agents"
+        );
+        for length in [0, 7, 8, 64, bytes.len() - 8, bytes.len() - 1] {
+            refused(restore(settings(1), 2, &bytes[..length]));
+        }
+        for bit in (0..8 * bytes.len()).step_by(997) {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            refused(restore(settings(1), 2, &changed));
+            // And with a checksum that holds: refused, or a simulation that runs.
+            let end = changed.len() - 8;
+            let sum = message::checksum(&changed[..end]).to_le_bytes();
+            changed[end..].copy_from_slice(&sum);
+            if let Ok(mut found) = restore(settings(1), 2, &changed) {
+                let _ = found.slot();
+            }
+        }
     }
 }
 

@@ -50,6 +50,10 @@ fn lyapunov(s: &Mat<f64>, r: &Mat<f64>, c: &Mat<f64>) -> Option<Mat<f64>> {
 }
 
 impl FixedRank for Balanced {
+    fn shapes(&self, (n, m): (usize, usize), k: usize) -> Vec<(usize, usize)> {
+        vec![(n, k), (m, k)]
+    }
+
     fn factors(&self, at: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>) {
         (at[0].clone(), at[1].clone())
     }

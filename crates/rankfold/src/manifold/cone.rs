@@ -33,6 +33,10 @@ impl Manifold for Affine {
 }
 
 impl Semidefinite for Affine {
+    fn shapes(&self, d: usize, _: usize) -> Vec<(usize, usize)> {
+        vec![(d, d)]
+    }
+
     fn split(&self, at: &[Mat<f64>]) -> Split {
         let d = at[0].nrows();
         let root = symmetric::power(&at[0], 0.5);
@@ -109,6 +113,10 @@ impl Manifold for LogEuclidean {
 }
 
 impl Semidefinite for LogEuclidean {
+    fn shapes(&self, d: usize, _: usize) -> Vec<(usize, usize)> {
+        vec![(d, d)]
+    }
+
     fn split(&self, at: &[Mat<f64>]) -> Split {
         let d = at[0].nrows();
         let Some((values, basis)) = symmetric::eigen(&at[0]) else {

@@ -41,6 +41,10 @@ fn from_svd((u, sigma, v): (Mat<f64>, Vec<f64>, Mat<f64>)) -> Option<Blocks> {
 }
 
 impl FixedRank for Embedded {
+    fn shapes(&self, (n, m): (usize, usize), k: usize) -> Vec<(usize, usize)> {
+        vec![(n, k), (k, k), (m, k)]
+    }
+
     /// L = U and R = VS.
     fn factors(&self, at: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>) {
         (at[0].clone(), &at[2] * &at[1])

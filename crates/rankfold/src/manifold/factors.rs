@@ -24,6 +24,10 @@ impl Manifold for Factors {
 }
 
 impl FixedRank for Factors {
+    fn shapes(&self, (n, m): (usize, usize), k: usize) -> Vec<(usize, usize)> {
+        vec![(n, k), (m, k)]
+    }
+
     fn factors(&self, at: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>) {
         (at[0].clone(), at[1].clone())
     }

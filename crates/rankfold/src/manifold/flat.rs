@@ -39,6 +39,10 @@ impl Manifold for Flat {
 }
 
 impl Semidefinite for Flat {
+    fn shapes(&self, d: usize, k: usize) -> Vec<(usize, usize)> {
+        vec![(d, k)]
+    }
+
     fn split(&self, at: &[Mat<f64>]) -> Split {
         Split {
             basis: at[0].clone(),

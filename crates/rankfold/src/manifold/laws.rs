@@ -22,10 +22,19 @@ fn holds(law: bool, what: &str, found: &[f64]) -> Result<(), String> {
     }
 }
 
+fn shaped(point: &[Mat<f64>], shapes: Vec<(usize, usize)>) -> Result<(), String> {
+    let found: Vec<_> = point.iter().map(|b| (b.nrows(), b.ncols())).collect();
+    holds(
+        found == shapes,
+        "a point has other shapes than `shapes` says",
+        &[],
+    )
+}
+
 /// What any geometry of fixed rank must keep to, tried at a point of so many rows,
 /// columns and this rank:
 ///
-/// - The point of W = L Rᵀ stands for W.
+/// - The point of W = L Rᵀ stands for W, and has the shapes that it says.
 /// - To transport to the same point is to project: twice is once, and the gradient
 ///   stays as it is.
 /// - The gradient is the one that differences show, and steps follow the direction
@@ -37,6 +46,7 @@ pub fn geometry(manifold: &impl FixedRank, (n, m, k): (usize, usize, usize)) -> 
     let (left, right) = (matrix(n, k, 1), matrix(m, k, 2));
     let lost = || format!("no point of rank {k} was made");
     let point = manifold.point(&left, &right).ok_or_else(lost)?;
+    shaped(&point, manifold.shapes((n, m), k))?;
     let w = &left * right.transpose();
     let size = w.norm_l2();
     let off = (product(&manifold.factors(&point)) - &w).norm_l2();
@@ -132,6 +142,7 @@ pub fn semidefinite(manifold: &impl Semidefinite, (n, k): (usize, usize)) -> Res
     let factor = matrix(n, k, 1);
     let lost = || format!("no point of rank {k} was made");
     let point = manifold.point(&factor).ok_or_else(lost)?;
+    shaped(&point, manifold.shapes(n, k))?;
     let matrix_at = |x: &[Mat<f64>]| {
         let g = manifold.split(x).factor();
         &g * g.transpose()

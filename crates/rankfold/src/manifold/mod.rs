@@ -53,6 +53,9 @@ pub trait Manifold: Sync {
 
 /// A manifold whose points stand for matrices of one rank.
 pub trait FixedRank: Manifold {
+    /// The rows and columns of each block of a point, for W of this shape and rank.
+    fn shapes(&self, shape: (usize, usize), rank: usize) -> Vec<(usize, usize)>;
+
     /// L and R with W = L Rᵀ.
     fn factors(&self, at: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>);
 

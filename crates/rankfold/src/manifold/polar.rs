@@ -70,6 +70,10 @@ impl Manifold for Polar {
 }
 
 impl FixedRank for Polar {
+    fn shapes(&self, (n, m): (usize, usize), k: usize) -> Vec<(usize, usize)> {
+        vec![(n, k), (k, k), (m, k)]
+    }
+
     /// L = U and R = VB.
     fn factors(&self, at: &[Mat<f64>]) -> (Mat<f64>, Mat<f64>) {
         (at[0].clone(), &at[2] * &at[1])

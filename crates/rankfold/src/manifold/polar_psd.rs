@@ -122,6 +122,10 @@ impl Manifold for PolarPsd {
 }
 
 impl Semidefinite for PolarPsd {
+    fn shapes(&self, d: usize, k: usize) -> Vec<(usize, usize)> {
+        vec![(d, k), (k, k)]
+    }
+
     fn split(&self, at: &[Mat<f64>]) -> Split {
         let k = at[1].nrows();
         let root = symmetric::power(&at[1], 0.5);

@@ -28,6 +28,9 @@ impl Split {
 /// where Y is the basis of its [`Split`], and names directions of W by one
 /// factor: so nothing here has the size of W unless the rank has.
 pub trait Semidefinite: Manifold {
+    /// The rows and columns of each block of a point, for W of this size and rank.
+    fn shapes(&self, size: usize, rank: usize) -> Vec<(usize, usize)>;
+
     /// W at a point.
     fn split(&self, at: &[Mat<f64>]) -> Split;
 

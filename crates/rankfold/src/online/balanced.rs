@@ -16,6 +16,7 @@
 //! Cost: O((nnz z + nnz x) k + k²), with λ > 0 k³ besides.
 //! Reference: [Meyer2011], algorithm 1.
 
+use super::guard::{self, Kernel, not_beyond};
 use super::loreta::{RANK_LOSS, Side, row_fits, set_row};
 use super::loreta_batch::{After, count_rows, products, projections};
 use super::{
@@ -39,8 +40,9 @@ const SINGULAR: f64 = 1e8;
 pub struct Balanced<R> {
     form: Factored<R>,
     regularization: f64,
-    /// Size of the step that is taken, and that times λ.
+    /// Size of the step over the number of its examples.
     size: f64,
+    /// Size of the step times λ.
     shrink: f64,
     scratch: Scratch<R>,
     small: Option<Box<Small>>,
@@ -137,8 +139,8 @@ impl<R: Real> Balanced<R> {
         &mut self.form
     }
 
-    fn prepare(&mut self, size: f64) {
-        self.size = size;
+    fn prepare(&mut self, size: f64, examples: usize) {
+        self.size = size / examples as f64;
         self.shrink = size * self.regularization;
     }
 
@@ -151,7 +153,7 @@ impl<R: Real> Balanced<R> {
         loss: Loss,
         step: Step,
     ) -> Learned {
-        self.prepare(step.size);
+        self.prepare(step.size, 1);
         // Terms are no examples that could be overshot one by one.
         self.size = 0.0;
         descend_sum(self, terms, target, loss, step)
@@ -213,12 +215,12 @@ impl<R: Real> Learner<R> for Balanced<R> {
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        self.prepare(step.size);
+        self.prepare(step.size, 1);
         descend(self, example, target, loss, step)
     }
 
     fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.prepare(step.size);
+        self.prepare(step.size, examples.len());
         descend_mixed(self, examples, step)
     }
 
@@ -339,30 +341,19 @@ impl<R: Real> Retract<R> for Balanced<R> {
         if still && self.small.is_none() {
             return Attempt::Idle;
         }
-        // As for one example: the squared norms of the steps in the metric.
-        let squared = |columns: &[_], z: &Mat<f64>, w: &Mat<f64>| -> f64 {
-            (products(columns) * (w.transpose() * z))
-                .diagonal()
-                .column_vector()
-                .sum()
+        // As for one example, in the metric.
+        let kernel = |columns: &[(_, f64)], z: &Mat<f64>, w: &Mat<f64>| {
+            let unit: Vec<_> = columns.iter().map(|&(x, _)| (x, 1.0)).collect();
+            Kernel::of(&products(&unit), &(w.transpose() * z))
         };
-        let relative = squared(&left, &kv, &rows_left)
-            .max(squared(&right, &ku, &rows_right))
-            .max(0.0)
-            .sqrt();
-        if relative > limit {
-            for (_, c) in left.iter_mut().chain(&mut right) {
-                *c *= limit / relative;
-            }
-        }
-        let pace = |j: usize| {
-            let along = |z: &Mat<f64>, w: &Mat<f64>| -> f64 {
-                (0..z.nrows()).map(|i| z[(i, j)] * w[(i, j)]).sum()
-            };
-            left[j].0.squared_norm() * along(&kv, &rows_left)
-                + right[j].0.squared_norm() * along(&ku, &rows_right)
-        };
-        let shorter = not_beyond(self.size, (0..r).map(pace).fold(0.0, f64::max), limit);
+        let kernels = [
+            kernel(&left, &kv, &rows_left),
+            kernel(&right, &ku, &rows_right),
+        ];
+        let c: Vec<f64> = gradient.iter().map(|(_, c)| *c).collect();
+        let change = kernels[0].length(&c).max(kernels[1].length(&c));
+        let pace = Kernel(&kernels[0].0 + &kernels[1].0).pace(&c);
+        let shorter = guard::shortened(self.size, pace, limit, change, limit);
         for (_, c) in left.iter_mut().chain(&mut right) {
             *c *= shorter;
         }
@@ -410,16 +401,5 @@ impl<R: Real> Retract<R> for Balanced<R> {
 
     fn is_regularized(&self) -> bool {
         self.small.is_some()
-    }
-}
-
-/// What a step of this size must be multiplied by, so that it does not take the score
-/// beyond its target by much, where the score moves by `pace` for each unit of size
-/// and slope: for squared errors a limit of 2 stops at the target.
-pub(super) fn not_beyond(size: f64, pace: f64, limit: f64) -> f64 {
-    let reach = 0.5 * limit;
-    match size * pace > reach {
-        true => reach / (size * pace),
-        false => 1.0,
     }
 }

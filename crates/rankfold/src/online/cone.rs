@@ -18,13 +18,13 @@
 //! is seen of it.
 //!
 //! Where steps have a limit, half of it bounds how much W, or its logarithm, changes
-//! relative to itself, and a step from one example ends where its score would reach the
-//! target, to first order.
+//! relative to itself, and a step ends where it would overshoot its target, to first
+//! order.
 //!
 //! Cost: O(n²) for x ⊗ x with the first three, else O(n³); O(n²) memory.
 //! References: [Meyer2011b], section 4; [Davis2007]; [Tsuda2005].
 
-use super::balanced::not_beyond;
+use super::guard;
 use super::{
     Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, descend_sum,
 };
@@ -56,7 +56,7 @@ pub enum ConeUpdate {
 pub struct Cone<R> {
     form: Full<R>,
     update: ConeUpdate,
-    /// Size of the step that is taken.
+    /// Size of the step over the number of its examples.
     size: f64,
     /// Wx, x and what is added with either.
     vectors: [Vec<f64>; 3],
@@ -117,7 +117,7 @@ impl<R: Real> Cone<R> {
             ConeUpdate::Flat => (2.0 * xx, 4.0 * xx * score),
             _ => (score, score * score),
         };
-        c *= shortened(self.size, c.abs() * relative, pace, limit);
+        c *= guard::shortened(self.size, pace, limit, c.abs() * relative, 0.5 * limit);
         let weight = match self.update {
             // (I + 2c xxᵀ) W (I + 2c xxᵀ).
             ConeUpdate::Flat => 2.0 * c,
@@ -147,20 +147,29 @@ impl<R: Real> Cone<R> {
         Attempt::Moved
     }
 
-    /// The step along M for any symmetric M: W as it will be, `None` where it is refused.
-    fn step_dense(&self, m: &Mat<f64>, single: Option<f64>, limit: f64) -> Option<Mat<f64>> {
+    /// The step along M, the sum of a gradient: W as it will be, `None` where it is
+    /// refused.
+    fn step_dense(
+        &self,
+        m: &Mat<f64>,
+        gradient: &[(RankOne<'_, R>, f64)],
+        limit: f64,
+    ) -> Option<Mat<f64>> {
         let w = symmetric::part(&self.form.to_faer());
         let n = w.nrows();
-        // How far W moves relative to itself along M, and how fast a score along it.
-        let shorter = |relative: f64, rate: f64| {
-            let pace = single.map_or(0.0, |c| rate / (c * c));
-            let shorter = shortened(self.size, relative, pace, limit);
+        // How far W moves relative to itself along M, and by what to first order.
+        let shorter = |relative: f64, change: &dyn Fn() -> Mat<f64>| {
+            let pace = match self.size > 0.0 && limit.is_finite() {
+                true => pace(gradient, &change()),
+                false => 0.0,
+            };
+            let shorter = guard::shortened(self.size, pace, limit, relative, 0.5 * limit);
             (shorter * relative < LARGEST_EXPONENT).then_some(shorter)
         };
         if self.update == ConeUpdate::Flat {
             let mw = m * &w;
-            let rate = 4.0 * (&mw * m).diagonal().column_vector().sum();
-            let shorter = shorter(2.0 * m.norm_l2(), rate)?;
+            let change = || Scale(2.0) * (&mw + mw.transpose());
+            let shorter = shorter(2.0 * m.norm_l2(), &change)?;
             let a = Scale(2.0 * shorter) * m + Mat::<f64>::identity(n, n);
             return Some(&a * w * &a);
         }
@@ -186,8 +195,8 @@ impl<R: Real> Cone<R> {
             ConeUpdate::Affine | ConeUpdate::LogDet => {
                 let roots: Vec<f64> = values.iter().map(|value| value.sqrt()).collect();
                 let inner = spread(&|i, j| roots[i] * roots[j]);
-                let relative = inner.norm_l2();
-                let inner = Scale(shorter(relative, relative * relative)?) * inner;
+                let change = || back(spread(&|i, j| values[i] * values[j]));
+                let inner = Scale(shorter(inner.norm_l2(), &change)?) * &inner;
                 let factor = match self.update {
                     ConeUpdate::Affine => symmetric::exp(&symmetric::part(&inner))?,
                     _ => inner + Mat::<f64>::identity(n, n),
@@ -202,29 +211,31 @@ impl<R: Real> Cone<R> {
                 })
             }
             ConeUpdate::VonNeumann => {
-                let moved = spread(&|i, j| divided(logs[i], logs[j]));
-                let products = turned.col_iter().zip(moved.col_iter());
-                let rate = products.map(|(a, b)| a.transpose() * b).sum();
-                let shorter = shorter(turned.norm_l2(), rate)?;
-                on_log(Scale(shorter) * &turned)
+                let change = || back(spread(&|i, j| divided(logs[i], logs[j])));
+                on_log(Scale(shorter(turned.norm_l2(), &change)?) * &turned)
             }
             _ => {
-                let change = spread(&|i, j| divided(logs[i], logs[j]));
-                let relative = change.norm_l2();
-                on_log(Scale(shorter(relative, relative * relative)?) * change)
+                let log = spread(&|i, j| divided(logs[i], logs[j]));
+                let change = || back(spread(&|i, j| divided(logs[i], logs[j]).powi(2)));
+                on_log(Scale(shorter(log.norm_l2(), &change)?) * &log)
             }
         }
     }
 }
 
-/// What a step must be multiplied by that changes W by `relative`.
-fn shortened(size: f64, relative: f64, pace: f64, limit: f64) -> f64 {
-    let shorter = not_beyond(size, pace, limit);
-    let reach = 0.5 * limit;
-    match shorter * relative > reach {
-        true => reach / relative,
-        false => shorter,
-    }
+/// The pace of a step that changes W like this to first order.
+fn pace<R: Real>(gradient: &[(RankOne<'_, R>, f64)], change: &Mat<f64>) -> f64 {
+    let n = change.nrows();
+    let moved = |example: &RankOne<'_, R>| -> f64 {
+        let entries = example.left.below(n).iter().map(|(i, v)| {
+            let products = example.right.below(n).iter();
+            let products = products.map(|(j, w)| w.to_f64() * change[(i as usize, j as usize)]);
+            v.to_f64() * products.sum::<f64>()
+        });
+        entries.sum()
+    };
+    let changes: Vec<_> = gradient.iter().map(|(e, c)| (*c, moved(e))).collect();
+    guard::pace(&changes)
 }
 
 /// (eᵃ − eᵇ)/(a − b), whose limit is eᵃ.
@@ -248,7 +259,7 @@ impl<R: Real> Learner<R> for Cone<R> {
     }
 
     fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.size = step.size;
+        self.size = step.size / examples.len() as f64;
         descend_mixed(self, examples, step)
     }
 
@@ -284,11 +295,7 @@ impl<R: Real> Retract<R> for Cone<R> {
         if m.norm_l2() == 0.0 {
             return Attempt::Idle;
         }
-        let single = match gradient {
-            [(_, c)] => Some(*c),
-            _ => None,
-        };
-        let next = self.step_dense(&m, single, limit);
+        let next = self.step_dense(&m, gradient, limit);
         match next.filter(|w| w.norm_l2() < R::MAX / 1e9) {
             Some(w) => {
                 self.form.assign(&w);

@@ -4,7 +4,7 @@
 //! loss; for x ⊗ x that is G −= 2η s x (Gᵀx)ᵀ. Only rows of the example move. The metric
 //! does not see rotations G → GO, so neither does the step, but it depends on the scale
 //! of W, and nothing keeps long steps from running away: [Shalit2012] calls them
-//! unstable. Where steps have a limit, a step here ends where the score would reach its
+//! unstable. Where steps have a limit, a step here ends where it would overshoot its
 //! target, to first order, and before the factor has changed by half the limit along
 //! the example. Mini-batches and examples of any rank are sums of such terms, all from
 //! the old G.
@@ -14,21 +14,23 @@
 //! Cost: O((nnz p + nnz q) k). References: [Meyer2011b], section 5.1; [Shalit2012],
 //! section 7.
 
-use super::balanced::not_beyond;
 use super::gradient::{Scratch, fits};
+use super::guard::{self, Kernel};
+use super::loreta_batch::products;
 use super::{
     Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, descend_sum,
 };
 use crate::form::Psd;
 use crate::kernel::dot;
 use crate::{Loss, Real, Result};
+use faer::Mat;
 
 /// Gradient descent on the factor of a positive semi-definite matrix of rank k.
 #[derive(Debug, Clone)]
 pub struct Flat<R> {
     form: Psd<R>,
     guarded: bool,
-    /// Size of the step that is taken.
+    /// Size of the step over the number of its examples.
     size: f64,
     scratch: Scratch<R>,
 }
@@ -96,14 +98,12 @@ impl<R: Real> Flat<R> {
         )
     }
 
-    /// What a step along an example of this pace must be multiplied by.
-    fn shortened(&self, scale: f64, (pace, spread): (f64, f64), limit: f64) -> f64 {
-        if !self.guarded {
-            return 1.0;
+    /// The factor of a step with this pace that changes G by `spread` of itself.
+    fn shortened(&self, pace: f64, spread: f64, limit: f64) -> f64 {
+        match self.guarded {
+            true => guard::shortened(self.size, pace, limit, spread, 0.5 * limit),
+            false => 1.0,
         }
-        let shorter = not_beyond(self.size, pace, limit);
-        let (reach, change) = (0.5 * limit, (shorter * scale * spread).abs());
-        shorter * if change > reach { reach / change } else { 1.0 }
     }
 
     /// Adds c(p vᵀ + q uᵀ) to G, with u and v as they are in the scratch.
@@ -116,6 +116,28 @@ impl<R: Real> Flat<R> {
             self.scratch.add_right(factor, example.right, c);
         }
     }
+}
+
+/// The pace of a step along several examples, given Gᵀleft and Gᵀright of each.
+fn batch_pace<R: Real>(gradient: &[(RankOne<'_, R>, f64)], projected: &[f64], width: usize) -> f64 {
+    // The score of p ⊗ q has the gradient p vᵀ + q uᵀ, that of x ⊗ x 2x uᵀ.
+    let (mut columns, mut directions, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, (example, _)) in gradient.iter().enumerate() {
+        let (u, v) = projected[2 * width * i..][..2 * width].split_at(width);
+        let sides = match example.is_square() {
+            true => &[(example.left, v, 2.0)][..],
+            false => &[(example.left, v, 1.0), (example.right, u, 1.0)][..],
+        };
+        for &(x, direction, share) in sides {
+            columns.push((x, 1.0));
+            directions.push(direction);
+            owners.push((i, share));
+        }
+    }
+    let directions = Mat::from_fn(width, columns.len(), |i, j| directions[j][i]);
+    let kernel = Kernel::of(&products(&columns), &(directions.transpose() * &directions));
+    let c: Vec<f64> = gradient.iter().map(|(_, c)| *c).collect();
+    kernel.summed(&owners, c.len()).pace(&c)
 }
 
 impl<R: Real> Learner<R> for Flat<R> {
@@ -137,7 +159,7 @@ impl<R: Real> Learner<R> for Flat<R> {
     }
 
     fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.size = step.size;
+        self.size = step.size / examples.len() as f64;
         descend_mixed(self, examples, step)
     }
 
@@ -154,7 +176,7 @@ impl<R: Real> Learner<R> for Flat<R> {
 impl<R: Real> Retract<R> for Flat<R> {
     fn retract(&mut self, example: RankOne<'_, R>, scale: f64, limit: f64) -> Attempt {
         let pace = self.pace(example);
-        let c = scale * self.shortened(scale, pace, limit);
+        let c = scale * self.shortened(pace.0, (scale * pace.1).abs(), limit);
         let Scratch { u, v, .. } = &self.scratch;
         let (uu, vv, uv) = (dot(u, u), dot(v, v), dot(u, v));
         if uu == 0.0 && vv == 0.0 {
@@ -174,17 +196,15 @@ impl<R: Real> Retract<R> for Flat<R> {
     fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
         let width = self.scratch.u.len();
         let mut projected = vec![0.0; 2 * width * gradient.len()];
-        let (mut shorter, mut still, mut sound) = (1.0_f64, true, true);
-        let mut spread = 0.0;
+        let (mut still, mut sound, mut spread) = (true, true, 0.0);
         for (&(example, c), out) in gradient.iter().zip(projected.chunks_exact_mut(2 * width)) {
             self.score(example);
-            let (pace, own) = self.pace(example);
+            let (_, own) = self.pace(example);
             let Scratch { u, v, .. } = &self.scratch;
             out[..width].copy_from_slice(u);
             out[width..].copy_from_slice(v);
             still &= dot(u, u) == 0.0 && dot(v, v) == 0.0;
             sound &= fits(example.left, v, 2.0 * c) && fits(example.right, u, 2.0 * c);
-            shorter = shorter.min(self.shortened(0.0, (pace, 0.0), limit));
             spread += c.abs() * own;
         }
         if still {
@@ -193,7 +213,11 @@ impl<R: Real> Retract<R> for Flat<R> {
         if !sound {
             return Attempt::Refused;
         }
-        shorter *= self.shortened(shorter, (0.0, spread), limit);
+        let pace = match self.guarded && limit.is_finite() {
+            true => batch_pace(gradient, &projected, width),
+            false => 0.0,
+        };
+        let shorter = self.shortened(pace, spread, limit);
         let mut gain = 0.0;
         for after in [false, true] {
             for (&(example, c), old) in gradient.iter().zip(projected.chunks_exact(2 * width)) {

@@ -11,6 +11,7 @@ mod cone;
 mod flat;
 mod gradient;
 mod group_perceptron;
+mod guard;
 mod lego;
 mod loreta;
 mod loreta_batch;

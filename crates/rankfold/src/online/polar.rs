@@ -10,7 +10,7 @@
 //!
 //! Cost: O((nnz z + nnz x) k + k²). Reference: [Meyer2011], algorithm 2.
 
-use super::balanced::not_beyond;
+use super::guard::{self, Kernel, not_beyond, spectral_norm, symmetric_products};
 use super::loreta_batch::{count_rows, products, projections};
 use super::plane::{self, Plane, UNIT};
 use super::turn::{Column, Half, Inside, LARGEST_EXPONENT, Planned, blend, factorise, plan_root};
@@ -29,8 +29,9 @@ pub struct Polar<R> {
     form: PolarForm<R>,
     retraction: Retraction,
     regularization: f64,
-    /// Size of the step that is taken, and that times λ.
+    /// Size of the step over the number of its examples.
     size: f64,
+    /// Size of the step times λ.
     shrink: f64,
     scratch: Scratch<R>,
 }
@@ -95,8 +96,8 @@ impl<R: Real> Polar<R> {
         &mut self.form
     }
 
-    fn prepare(&mut self, size: f64) {
-        self.size = size;
+    fn prepare(&mut self, size: f64, examples: usize) {
+        self.size = size / examples as f64;
         self.shrink = size * self.regularization;
     }
 
@@ -109,7 +110,7 @@ impl<R: Real> Polar<R> {
         loss: Loss,
         step: Step,
     ) -> Learned {
-        self.prepare(step.size);
+        self.prepare(step.size, 1);
         // Terms are no examples that could be overshot one by one.
         self.size = 0.0;
         descend_sum(self, terms, target, loss, step)
@@ -128,12 +129,12 @@ impl<R: Real> Learner<R> for Polar<R> {
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        self.prepare(step.size);
+        self.prepare(step.size, 1);
         descend(self, example, target, loss, step)
     }
 
     fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.prepare(step.size);
+        self.prepare(step.size, examples.len());
         descend_mixed(self, examples, step)
     }
 
@@ -252,30 +253,23 @@ impl<R: Real> Retract<R> for Polar<R> {
         let (left_directions, right_directions) = (&root * &sigma, &root * &rho);
         let scaled = Mat::from_fn(k, r, |i, j| left[j].1 * sigma[(i, j)]);
         let mut exponent = symmetric::part(&(scaled * rho.transpose()));
-        let turn = |columns: &[Column<'_, R>], d: &Mat<f64>| -> f64 {
-            let turned = products(columns) * (d.transpose() * d);
-            turned.diagonal().column_vector().sum().max(0.0).sqrt()
+        // As for one example: how far U, V and the logarithm of B move.
+        let kernel = |columns: &[Column<'_, R>], d: &Mat<f64>| {
+            let unit: Vec<_> = columns.iter().map(|&(x, _)| (x, 1.0)).collect();
+            Kernel::of(&products(&unit), &(d.transpose() * d))
         };
-        let relative = turn(&left, &left_directions)
-            .max(turn(&right, &right_directions))
-            .max(exponent.norm_l2());
-        if !relative.is_finite() {
+        let turns = [
+            kernel(&left, &left_directions),
+            kernel(&right, &right_directions),
+        ];
+        let c: Vec<f64> = gradient.iter().map(|(_, c)| *c).collect();
+        let stretch = spectral_norm(&exponent);
+        let change = turns[0].length(&c).max(turns[1].length(&c)).max(stretch);
+        if !(change + stretch).is_finite() {
             return Attempt::Refused;
         }
-        if relative > limit {
-            let shorter = limit / relative;
-            for (_, eta) in left.iter_mut().chain(&mut right) {
-                *eta *= shorter;
-            }
-            exponent *= faer::Scale(shorter);
-        }
-        let pace = |j: usize| {
-            let squared = |m: &Mat<f64>| (0..k).map(|i| m[(i, j)] * m[(i, j)]).sum::<f64>();
-            left[j].0.squared_norm() * squared(&left_directions)
-                + right[j].0.squared_norm() * squared(&right_directions)
-                + squared(&rho) * squared(&sigma)
-        };
-        let shorter = not_beyond(self.size, (0..r).map(pace).fold(0.0, f64::max), limit);
+        let whole = &turns[0].0 + &turns[1].0 + symmetric_products(&rho, &sigma);
+        let shorter = guard::shortened(self.size, Kernel(whole).pace(&c), limit, change, limit);
         for (_, eta) in left.iter_mut().chain(&mut right) {
             *eta *= shorter;
         }

@@ -17,7 +17,7 @@
 //!
 //! Cost: O(nnz x · k + k²). Reference: [Meyer2011b], section 6, with R not symmetric.
 
-use super::balanced::not_beyond;
+use super::guard::{self, Kernel, not_beyond, spectral_norm, symmetric_products};
 use super::loreta_batch::{count_rows, products};
 use super::turn::{Column, Half, Inside, LARGEST_EXPONENT, Planned, factorise, plan_root};
 use super::{
@@ -36,7 +36,7 @@ pub struct PolarPsd<R> {
     retraction: Retraction,
     /// λ.
     weight: f64,
-    /// Size of the step that is taken.
+    /// Size of the step over the number of its examples.
     size: f64,
     /// Both sides of an example; the first one alone where they are the same.
     halves: [Half; 2],
@@ -160,7 +160,7 @@ impl<R: Real> Learner<R> for PolarPsd<R> {
     }
 
     fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.size = step.size;
+        self.size = step.size / examples.len() as f64;
         descend_mixed(self, examples, step)
     }
 
@@ -245,46 +245,54 @@ impl<R: Real> Retract<R> for PolarPsd<R> {
     }
 
     fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
-        let (lambda, k) = (self.weight, self.form.rank());
-        let (mut columns, mut projected, mut directions) = (Vec::new(), Vec::new(), Vec::new());
-        let mut exponent = Mat::<f64>::zeros(k, k);
-        let mut shorter = 1.0_f64;
-        for &(example, c) in gradient {
+        let (lambda, k, r) = (self.weight, self.form.rank(), gradient.len());
+        // Of each side of each example: x, Ũᵀx, x̄, d, and the example with the share of
+        // its gradient.
+        let (mut columns, mut owners) = (Vec::new(), Vec::new());
+        let (mut projected, mut turned, mut directions) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lefts, mut rights) = (Vec::new(), Vec::new());
+        for (i, &(example, _)) in gradient.iter().enumerate() {
             self.score(example);
-            let pace = self.pace(example);
-            shorter = shorter.min(not_beyond(self.size, pace, limit));
+            self.pace(example);
             let [a, b] = &self.halves;
             let (other, sides) = match example.is_square() {
                 true => (a, &[(a, example.left, 2.0)][..]),
                 false => (b, &[(a, example.left, 1.0), (b, example.right, 1.0)][..]),
             };
-            exponent += Mat::from_fn(k, k, |i, j| {
-                let product = a.rooted[i] * other.rooted[j] + other.rooted[i] * a.rooted[j];
-                -0.5 * (1.0 - lambda) * c * product
-            });
+            lefts.extend_from_slice(&a.rooted[..k]);
+            rights.extend_from_slice(&other.rooted[..k]);
             for &(half, x, share) in sides {
-                columns.push((x, -share * lambda * c));
+                columns.push((x, 1.0));
+                owners.push((i, share));
                 projected.extend_from_slice(&half.projected[..k]);
+                turned.extend_from_slice(&half.turned[..k]);
                 directions.extend_from_slice(&half.direction[..k]);
             }
         }
         if directions.iter().all(|&d| d == 0.0) {
             return Attempt::Idle;
         }
-        let matrix = |data: &[f64]| Mat::from_fn(k, columns.len(), |i, j| data[j * k + i]);
-        let (projected, directions) = (matrix(&projected), matrix(&directions));
-        let turned = products(&columns) * (directions.transpose() * &directions);
-        let turn = turned.diagonal().column_vector().sum().max(0.0).sqrt();
-        let relative = turn.max(exponent.norm_l2());
-        let whole = exponent.norm_l2() + turned.norm_l2() + projected.norm_l2();
-        if !whole.is_finite() {
+        let matrix = |data: &[f64]| Mat::from_fn(k, data.len() / k, |i, j| data[j * k + i]);
+        let [projected, turned, directions] = [projected, turned, directions].map(|d| matrix(&d));
+        let [lefts, rights] = [lefts, rights].map(|d| matrix(&d));
+        let c: Vec<f64> = gradient.iter().map(|(_, c)| *c).collect();
+        let scaled = Mat::from_fn(k, r, |i, j| -(1.0 - lambda) * c[j] * lefts[(i, j)]);
+        let exponent = symmetric::part(&(scaled * rights.transpose()));
+        // As for one example: how far U and the logarithm of B move.
+        let outside = products(&columns) - turned.transpose() * &turned;
+        let turns = Kernel::of(&outside, &(directions.transpose() * &directions));
+        let turns = turns.summed(&owners, r);
+        let stretch = spectral_norm(&exponent);
+        let change = (lambda * turns.length(&c)).max(stretch);
+        if !(change + stretch + turns.0.norm_l2() + projected.norm_l2()).is_finite() {
             return Attempt::Refused;
         }
-        if shorter * relative > 0.5 * limit {
-            shorter = 0.5 * limit / relative;
-        }
-        for (_, eta) in &mut columns {
-            *eta *= shorter;
+        let whole =
+            Scale(lambda) * turns.0 + Scale(1.0 - lambda) * symmetric_products(&lefts, &rights);
+        let pace = Kernel(whole).pace(&c);
+        let shorter = guard::shortened(self.size, pace, limit, change, 0.5 * limit);
+        for ((_, eta), (i, share)) in columns.iter_mut().zip(&owners) {
+            *eta = -share * lambda * c[*i] * shorter;
         }
         let columns: &[Column<'_, R>] = &columns;
         let turns = lambda > 0.0 && can_turn(&self.form);
@@ -292,7 +300,7 @@ impl<R: Real> Retract<R> for PolarPsd<R> {
             return Attempt::Idle;
         }
         if lambda < 1.0 {
-            self.squares[0] = Square::from_faer(&(Scale(shorter) * symmetric::part(&exponent)));
+            self.squares[0] = Square::from_faer(&(Scale(shorter) * exponent));
             if !plan_root::<R>(&self.form.root, 0.0, &mut self.squares) {
                 return Attempt::Refused;
             }

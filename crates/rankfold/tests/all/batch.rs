@@ -56,8 +56,8 @@ fn descends<M: FixedRank>(golden: &Golden, name: &str, manifold: M, start: Vec<M
         ..Limits::default()
     };
     let mut costs = vec![regression.cost(&start)];
-    let solved = Solver::Descent(armijo).solve(&regression, start, limits, &mut |progress, _| {
-        costs.push(progress.cost);
+    let solved = Solver::Descent(armijo).solve(&regression, start, limits, &mut |step| {
+        costs.push(step.cost);
         true
     });
     let (left, right) = regression.space.inner.factors(&solved.point);

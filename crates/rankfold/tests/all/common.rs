@@ -19,6 +19,10 @@ pub fn tall<R: Real>(m: &M) -> Tall<R> {
     Tall::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]).unwrap()
 }
 
+/// Without the guard, as the papers have it, and with the usual one. Steps that are
+/// short enough must not tell them apart.
+pub const LIMITS: [f64; 2] = [f64::INFINITY, Step::LIMIT];
+
 /// The paper's step: no limit.
 pub fn paper(size: f64) -> Step {
     Step {

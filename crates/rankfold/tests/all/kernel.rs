@@ -60,16 +60,10 @@ fn golden_kernel_constraints() {
         gradient: 0.0,
     };
     let mut costs = vec![regression.cost(&start)];
-    let (g, _) = regression.solve(
-        Solver::Descent(armijo),
-        start,
-        limits,
-        1e-5,
-        &mut |progress, _| {
-            costs.push(progress.cost);
-            true
-        },
-    );
+    let (g, _) = regression.solve(Solver::Descent(armijo), start, limits, 1e-5, &mut |step| {
+        costs.push(step.cost);
+        true
+    });
     let w = flat(&(&g * g.transpose()));
     golden.same("W", &w, &golden.matrix("/outputs/kernel_W").concat());
     golden.same("costs", &costs, &golden.vector("/outputs/kernel_hist"));

@@ -12,6 +12,7 @@ mod gossip;
 mod kernel;
 mod layers;
 mod loreta;
+mod minibatch;
 mod models;
 mod multitask;
 mod objects;

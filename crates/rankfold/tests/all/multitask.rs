@@ -52,7 +52,7 @@ fn the_subspace_of_a_thousand_tasks_is_found() {
             decrease: 1e-12,
             ..Limits::default()
         };
-        let solved = solver.solve(&problem, vec![start.clone()], limits, &mut |_, _| true);
+        let solved = solver.solve(&problem, vec![start.clone()], limits, &mut |_| true);
         let off = Grassmann::distance(&solved.point[0], &truth);
         assert!(off < 1e-5, "{solver:?}: {off:e} in {}", solved.iterations);
     }

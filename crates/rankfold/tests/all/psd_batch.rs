@@ -42,16 +42,10 @@ fn descend<M: Semidefinite>(
         gradient: 0.0,
     };
     let mut costs = vec![regression.cost(&start)];
-    let (g, _) = regression.solve(
-        Solver::Descent(armijo),
-        start,
-        limits,
-        1e-5,
-        &mut |progress, _| {
-            costs.push(progress.cost);
-            true
-        },
-    );
+    let (g, _) = regression.solve(Solver::Descent(armijo), start, limits, 1e-5, &mut |step| {
+        costs.push(step.cost);
+        true
+    });
     (&g * g.transpose(), costs)
 }
 

@@ -5,7 +5,7 @@ use super::online::{factors_of, form_for, gain, rule_of, step_on, tall_factors};
 use crate::Result;
 use crate::batch::{
     Als, Armijo, Bayes, Completion, Ended, Fitted, Limits, Observed, OptSpace, Part, Penalty,
-    Regression, Ridge, Solver, Subspace, View, grow, singular_value_projection, trimmed_start,
+    Regression, Ridge, Solver, Subspace, Svp, View, grow, trimmed_start,
 };
 use crate::linalg::qf;
 use crate::manifold::{Balanced, Biased, Embedded, Factors, FixedRank, Polar};
@@ -67,7 +67,7 @@ pub(super) fn biases_only(entries: View<'_>, biases: bool, threads: usize) -> Fi
         decrease: 0.0,
         ..Limits::default()
     };
-    als.solve(empty, limits, &mut |_, _| true).0
+    als.solve(empty, limits, &mut |_| true).point
 }
 
 impl Method {
@@ -128,15 +128,14 @@ impl Method {
             threads: self.threads,
         };
         let mut noise = None;
-        let (fitted, iterations, ended) =
-            bayes.solve(self.iterations, self.tolerance, &mut |n, sigma, model| {
-                noise = Some(sigma);
-                see(n, model)
-            });
+        let solved = bayes.solve(self.iterations, self.tolerance, &mut |sweep| {
+            noise = Some(sweep.cost);
+            see(sweep.number, &|| sweep.at.model())
+        });
         Fit {
-            fitted,
-            iterations,
-            ended,
+            fitted: solved.point,
+            iterations: solved.iterations,
+            ended: solved.ended,
             noise,
         }
     }
@@ -324,12 +323,13 @@ impl Method {
                     power: self.power,
                     threads: self.threads,
                 };
-                let (fitted, iterations, ended) =
-                    als.solve(model, limits, &mut |n, model| see(n, &|| model.clone()));
+                let solved = als.solve(model, limits, &mut |sweep| {
+                    see(sweep.number, &|| sweep.at.clone())
+                });
                 Fit {
-                    fitted,
-                    iterations,
-                    ended,
+                    fitted: solved.point,
+                    iterations: solved.iterations,
+                    ended: solved.ended,
                     noise: None,
                 }
             }
@@ -350,14 +350,13 @@ impl Method {
                     right: right.clone(),
                     ..model.clone()
                 };
-                let ((left, right), iterations, ended) =
-                    singular_value_projection(&problem, start, limits, &mut |n, left, right| {
-                        see(n, &|| with(left, right))
-                    });
+                let solved = Svp { problem }.solve(start, limits, &mut |step| {
+                    see(step.number, &|| with(&step.at.0, &step.at.1))
+                });
                 Fit {
-                    fitted: with(&left, &right),
-                    iterations,
-                    ended,
+                    fitted: with(&solved.point.0, &solved.point.1),
+                    iterations: solved.iterations,
+                    ended: solved.ended,
                     noise: None,
                 }
             }
@@ -374,8 +373,8 @@ impl Method {
                 };
                 let solved = self
                     .solver()
-                    .solve(&objective, vec![u, v], limits, &mut |p, at| {
-                        see(p.iteration, &|| with(at))
+                    .solve(&objective, vec![u, v], limits, &mut |step| {
+                        see(step.number, &|| with(step.at))
                     });
                 Fit {
                     fitted: with(&solved.point),
@@ -450,8 +449,8 @@ impl Method {
         };
         let solved = self
             .solver()
-            .solve(&regression, start, limits, &mut |p, at| {
-                see(p.iteration, &|| with(at))
+            .solve(&regression, start, limits, &mut |step| {
+                see(step.number, &|| with(step.at))
             });
         Fit {
             fitted: with(&solved.point),
@@ -486,8 +485,8 @@ impl Method {
         };
         let solved = self
             .solver()
-            .solve(&problem, vec![start], limits, &mut |p, at| {
-                see(p.iteration, &|| with(at))
+            .solve(&problem, vec![start], limits, &mut |step| {
+                see(step.number, &|| with(step.at))
             });
         Fit {
             fitted: with(&solved.point),

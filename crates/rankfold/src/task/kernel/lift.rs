@@ -46,6 +46,10 @@ impl<'a> Objective for Lifted<'a> {
         &self.stress.space
     }
 
+    fn shapes(&self, rank: usize) -> Vec<(usize, usize)> {
+        self.stress.shapes(rank)
+    }
+
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
         let paid = behind(&at[0], self.free).squared_norm_l2();
         self.stress.cost(at) + 0.5 * self.price * paid

@@ -472,7 +472,7 @@ impl<'a> Stress<'a> {
                 cost: f64::INFINITY,
             });
         }
-        let solved = solver.solve(&lifted, vec![start], limits, &mut |_, _| work.go_on());
+        let solved = solver.solve(&lifted, vec![start], limits, &mut |_| work.go_on());
         let factor = solved.point.into_iter().next();
         let factor = factor.filter(|g| solved.cost.is_finite() && g.is_all_finite());
         let lost = || Error::input("the dissimilarities leave the range of numbers");

@@ -43,12 +43,8 @@ impl<R: Real> Setup<'_, R> {
             rounds: self.options.iterations.unwrap_or(Itml::default().rounds),
             ..Itml::default()
         };
-        let (w, rounds) = itml.learn(&x, bounds, &mut |round| told(round, f64::NAN, first))?;
-        let ended = match rounds < itml.rounds {
-            true => Ended::Converged,
-            false => Ended::Iterations,
-        };
-        lowered(directions, &w, rounds, ended)
+        let solved = itml.solve(&x, bounds, &mut |round| told(round.number, f64::NAN, first))?;
+        lowered(directions, &solved.point, solved.iterations, solved.ended)
     }
 
     /// One pass of LEGO over the constraints, at full rank or after PCA, with the best

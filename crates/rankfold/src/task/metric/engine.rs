@@ -119,8 +119,8 @@ impl Engine {
             gradient: 0.0,
         };
         let (factor, solved) =
-            regression.solve(solver, point, limits, self.tolerance, &mut |progress, g| {
-                told(progress.iteration, progress.cost, g)
+            regression.solve(solver, point, limits, self.tolerance, &mut |step| {
+                told(step.number, step.cost, step.at)
             });
         if !(solved.cost.is_finite() && factor.is_all_finite()) {
             return Err(Error::input(

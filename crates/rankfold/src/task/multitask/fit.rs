@@ -143,10 +143,9 @@ impl Ground {
                     ..Limits::default()
                 },
             };
-            let mut watch = |progress: crate::batch::Progress, _: &[Mat<f64>]| {
-                see(before + progress.iteration, progress.cost)
-            };
-            let solved = self.solver.solve(&problem, at, limits, &mut watch);
+            let solved = self.solver.solve(&problem, at, limits, &mut |step| {
+                see(before + step.number, step.cost)
+            });
             before += solved.iterations;
             let told = solved.ended == Ended::Told;
             let learned = Learned {

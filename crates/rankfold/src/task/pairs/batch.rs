@@ -119,13 +119,13 @@ impl Solve {
             .ok_or_else(|| Error::input("the start has lost rank to working precision"))?;
         let solved = self
             .solver
-            .solve(&regression, start, self.limits, &mut |progress, at| {
+            .solve(&regression, start, self.limits, &mut |step| {
                 let metrics = || {
-                    let (left, right) = space.factors(at);
+                    let (left, right) = space.factors(step.at);
                     let validated = !inputs.validation.is_empty();
                     validated.then(|| inputs.errors(&left, &right))
                 };
-                driver.iteration(progress.cost, metrics, || space.factors(at))
+                driver.iteration(step.cost, metrics, || space.factors(step.at))
             });
         Ok((space.factors(&solved.point), solved.ended))
     }

@@ -46,30 +46,30 @@ fn golden_psd_online() {
             let want = golden.matrix(&format!("/outputs/{output}")).concat();
             golden.same(&output, &flat_of(w), &want);
         };
-        let (mut plain, mut fast) = (PlainFlat { g: g.clone() }, flat::<f64>(&g));
+        let mut plain = PlainFlat { g: g.clone() };
         run(&mut |b, s| plain.step(b, s), number("s_flat"), p);
         same("flat", &plain.w());
-        run(
-            &mut |b, s| {
-                learn(&mut fast, b, paper(s));
-            },
-            number("s_flat"),
-            p,
-        );
-        same("flat", &fast.w());
+        for limit in LIMITS {
+            let mut fast = flat::<f64>(&g);
+            let size = number("s_flat");
+            let mut step = |b: &[Case], size| {
+                learn(&mut fast, b, Step { size, limit });
+            };
+            run(&mut step, size, p);
+            same("flat", &fast.w());
+        }
         for (name, way) in [("polar_qf", Retraction::Qf), ("polar_uf", Retraction::Uf)] {
             let mut plain = PlainPolar::new(&u, &r, lambda, way);
             run(&mut |b, s| plain.step(b, s), number("s_polar"), p);
             same(name, &plain.w());
-            let mut fast = polar::<f64>(&u, &r).retracted(way).subspace_weight(lambda);
-            run(
-                &mut |b, s| {
-                    learn(&mut fast, b, paper(s));
-                },
-                number("s_polar"),
-                p,
-            );
-            same(name, &fast.w());
+            for limit in LIMITS {
+                let mut fast = polar::<f64>(&u, &r).retracted(way).subspace_weight(lambda);
+                let mut step = |b: &[Case], size| {
+                    learn(&mut fast, b, Step { size, limit });
+                };
+                run(&mut step, number("s_polar"), p);
+                same(name, &fast.w());
+            }
         }
     }
 }

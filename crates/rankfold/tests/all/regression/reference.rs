@@ -35,10 +35,20 @@ impl Case {
         self.golden.same(output, &flat(got), &want);
     }
 
-    fn run(&self, learner: &mut impl Learner<f64>, size: f64) {
-        for (z, x, y) in self.examples() {
-            let learned = learn(learner, z, x, y, paper(size));
-            assert_eq!(learned.outcome, Outcome::Moved);
+    /// Runs a learner from the same start without the guard and with this one.
+    fn run<L: Learner<f64> + Clone>(
+        &self,
+        fresh: &L,
+        (size, guard): (f64, f64),
+        mut check: impl FnMut(&L),
+    ) {
+        for limit in [f64::INFINITY, guard] {
+            let mut learner = fresh.clone();
+            for (z, x, y) in self.examples() {
+                let learned = learn(&mut learner, z, x, y, Step { size, limit });
+                assert_eq!(learned.outcome, Outcome::Moved);
+            }
+            check(&learner);
         }
     }
 }
@@ -84,15 +94,18 @@ fn golden_balanced_online() {
     case.same("R", &r);
     case.same("W", &(&pg * ph.transpose()));
 
-    let mut balanced = Balanced::new(factored::<f64>(&g, &h));
-    case.run(&mut balanced, size);
-    case.same("W", &from_rows(&balanced.form().to_dense()));
-    let mut regularised = Balanced::new(factored::<f64>(&g, &h)).regularized(lambda);
-    case.run(&mut regularised, size);
-    case.same("W_regularised", &from_rows(&regularised.form().to_dense()));
-    let mut plain = Gradient::new(factored::<f64>(&g, &h)).regularized(lambda);
-    case.run(&mut plain, size);
-    case.same("W_mmmf", &from_rows(&plain.form().to_dense()));
+    let balanced = Balanced::new(factored::<f64>(&g, &h));
+    let guarded = (size, Step::LIMIT);
+    case.run(&balanced, guarded, |found| {
+        case.same("W", &from_rows(&found.form().to_dense()));
+    });
+    case.run(&balanced.regularized(lambda), guarded, |found| {
+        case.same("W_regularised", &from_rows(&found.form().to_dense()));
+    });
+    let plain = Gradient::new(factored::<f64>(&g, &h)).regularized(lambda);
+    case.run(&plain, guarded, |found| {
+        case.same("W_mmmf", &from_rows(&found.form().to_dense()));
+    });
 }
 
 #[test]
@@ -114,11 +127,13 @@ fn golden_polar_online() {
                 plain.step(&[(z.to_vec(), x.to_vec(), y)], size);
             }
             case.same(&output, &plain.w());
-            let mut fast = Polar::new(polar_form::<f64>(&u, &b, &v))
+            let fast = Polar::new(polar_form::<f64>(&u, &b, &v))
                 .regularized(lambda)
                 .retracted(retraction);
-            case.run(&mut fast, size);
-            case.same(&output, &from_rows(&fast.form().to_dense()));
+            // Some of these steps overshoot: the guard is wider than what they need.
+            case.run(&fast, (size, 64.0), |found| {
+                case.same(&output, &from_rows(&found.form().to_dense()));
+            });
         }
     }
 }
