@@ -112,7 +112,6 @@ choices! {
     }
 }
 
-<<<<<<< HEAD
 choices! {
     /// How constraints are made from labels.
     pub enum PairsFrom {
@@ -121,52 +120,6 @@ choices! {
         Random = "random",
         /// Nearest rows: those of the own class nearer than those of others, by a margin
         Neighbors = "neighbors",
-=======
-/// Learns metrics: options with their defaults, then [`Metric::fit`].
-///
-/// ```
-/// use rankfold::data::{Labelled, Labels};
-/// use rankfold::{Metric, Rows};
-///
-/// // Classes differ in the second column; the first varies more.
-/// let rows = (0..40).map(|i| [f64::from(i * 7 % 40), f64::from(i % 2 * 3 + i % 3)]);
-/// let rows = Labelled::new(Rows::from_dense(rows).unwrap());
-/// let rows = rows.with_labels(Labels::single((0..40).map(|i| i % 2))).unwrap();
-///
-/// let model = Metric::flat().rank(1).fit(&rows).unwrap();
-/// let found = model.evaluate_metric(rows, None, 5, 1).unwrap();
-/// assert!(found.model["knn_error"] < found.controls[0].metrics["knn_error"]);
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Metric {
-    learner: MetricLearner,
-    solver: Option<MetricSolver>,
-    rank: Option<usize>,
-    pairs_from: Option<PairsFrom>,
-    constraints: Option<usize>,
-    neighbours: usize,
-    init: Option<MetricInit>,
-    iterations: Option<usize>,
-    tolerance: f64,
-    subspace_weight: f64,
-    retraction: Retraction,
-    slack: f64,
-    step_size: Option<f64>,
-    step_rule: Option<StepSchedule>,
-    batch: usize,
-    seed: u64,
-    threads: usize,
-    preprocess: Steps,
-    valid_fraction: f64,
-    patience: Option<u32>,
-    curve_every: Option<u64>,
-}
-
-impl Default for Metric {
-    fn default() -> Self {
-        Self::flat()
->>>>>>> data
     }
 }
 

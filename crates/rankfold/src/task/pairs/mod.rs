@@ -21,7 +21,6 @@ use crate::online::{Rule, Step};
 use crate::options::Options;
 use crate::{Real, Result, choices, options};
 
-<<<<<<< HEAD
 choices! {
     /// How values of pairs are learned.
     pub enum PairsSolver {
@@ -33,69 +32,6 @@ choices! {
         Cg = "cg",
         /// All pairs at once: Gauss–Newton steps in a trust region
         TrustRegion = "trust-region",
-=======
-/// How values of pairs are learned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PairsSolver {
-    /// One pair after the other.
-    Online,
-    /// All at once, by steps along the gradient ([`Pairs::fit_batch`]).
-    Descent,
-    /// The same by conjugate directions.
-    Cg,
-    /// The same by Gauss–Newton steps inside a trust region.
-    TrustRegion,
-}
-
-/// Learns values of pairs: options with their defaults, then [`Pairs::fit`] for a
-/// whole data set, or [`Pairs::session`] to drive the training.
-///
-/// ```
-/// use rankfold::data::{Labelled, ValuedPair};
-/// use rankfold::{Pairs, Rows};
-///
-/// let rows = Rows::from_dense([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
-/// let rows = Labelled::new(rows.unwrap());
-///
-/// // value = u_left · v_right, a matrix of rank 1.
-/// let pairs: Vec<ValuedPair> = (0..9)
-///     .map(|i| (i / 3, i % 3))
-///     .map(|(left, right)| ValuedPair {
-///         left,
-///         right,
-///         value: f64::from((left + 1) * (3 - right)),
-///     })
-///     .collect();
-/// let model = Pairs::balanced().rank(1).epochs(300).fit(&rows, &pairs).unwrap();
-/// let found = model.evaluate_pairs(&rows, None, &pairs).unwrap();
-/// assert!(found.model["rmse"] < 0.1 * found.control["rmse"]);
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Pairs {
-    learner: Rule,
-    solver: PairsSolver,
-    rank: usize,
-    steps: Option<u64>,
-    epochs: Option<u64>,
-    step_size: Option<f64>,
-    /// `None` is the paper's rule: no limit.
-    step_limit: Option<f64>,
-    decay: Option<f64>,
-    regularization: f64,
-    retraction: Retraction,
-    seed: u64,
-    preprocess: Steps,
-    valid_fraction: f64,
-    patience: Option<u32>,
-    curve_every: Option<u64>,
-}
-
-impl Default for Pairs {
-    fn default() -> Self {
-        Self::balanced()
->>>>>>> data
     }
 }
 

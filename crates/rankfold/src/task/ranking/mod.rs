@@ -27,7 +27,6 @@ use crate::online::{Rule, Step};
 use crate::options::Options;
 use crate::{Real, Result, choices, options};
 
-<<<<<<< HEAD
 choices! {
     /// The order in which rows are learned from.
     pub enum Order {
@@ -35,62 +34,6 @@ choices! {
         Shuffled = "shuffled",
         /// As they come
         Given = "given",
-=======
-/// The order in which rows are learned from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Another one in every pass, drawn by the seed.
-    Shuffled,
-    /// As they come.
-    Given,
-}
-
-/// Learns to rank labels: options with their defaults, then [`Ranking::fit`] for a
-/// whole data set, or [`Ranking::session`] to drive the training.
-///
-/// ```
-/// use rankfold::data::{Labelled, Labels};
-/// use rankfold::{Ranking, Rows};
-///
-/// let rows = [[1.0_f32, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]];
-/// let labels = Labels::several([vec!["sea", "sky"], vec!["sea"], vec!["city", "sky"]]);
-/// let train = Labelled::new(Rows::from_dense(rows).unwrap()).with_labels(labels).unwrap();
-///
-/// let model = Ranking::loreta().rank(2).epochs(20).seed(1).fit(&train).unwrap();
-/// assert_eq!((model.rank(), model.label_names().unwrap().len()), (2, 3));
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Ranking {
-    learner: Rule,
-    rank: usize,
-    steps: Option<u64>,
-    epochs: Option<u64>,
-    step_size: Option<f64>,
-    /// `None` is the paper's rule: no limit.
-    step_limit: Option<f64>,
-    decay: Option<f64>,
-    aggressiveness: f64,
-    sampler: Sampler,
-    gradient: Subgradient,
-    bias: Option<f64>,
-    popularity: Option<f64>,
-    average: bool,
-    init: Init,
-    order: Order,
-    seed: u64,
-    preprocess: Steps,
-    valid_fraction: f64,
-    patience: Option<u32>,
-    curve_every: Option<u64>,
-    threads: usize,
-}
-
-impl Default for Ranking {
-    fn default() -> Self {
-        Self::loreta()
->>>>>>> data
     }
 }
 
