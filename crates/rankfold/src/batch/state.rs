@@ -28,7 +28,7 @@ pub struct SolverState {
 }
 
 impl SolverState {
-    pub(super) fn new(solver: &str, iteration: usize) -> Self {
+    pub(crate) fn new(solver: &str, iteration: usize) -> Self {
         SolverState {
             solver: solver.to_owned(),
             iteration,
@@ -87,7 +87,7 @@ impl SolverState {
     }
 
     /// A number that must be there.
-    pub(super) fn number(&self, name: &str) -> Result<f64> {
+    pub(crate) fn number(&self, name: &str) -> Result<f64> {
         let found = self.numbers.get(name).copied();
         found.ok_or_else(|| self.wrong(format!("`{name}` is missing")))
     }
@@ -98,7 +98,7 @@ impl SolverState {
     }
 
     /// A matrix of this shape.
-    pub(super) fn block(&self, name: &str, shape: (usize, usize)) -> Result<&Mat<f64>> {
+    pub(crate) fn block(&self, name: &str, shape: (usize, usize)) -> Result<&Mat<f64>> {
         let found = self.blocks.get(name);
         let block = found.ok_or_else(|| self.wrong(format!("`{name}` is missing")))?;
         match (block.nrows(), block.ncols()) == shape {

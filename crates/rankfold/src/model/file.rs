@@ -185,6 +185,17 @@ impl<'a> TensorFile<'a> {
         self.tensors.tensor(name).is_ok()
     }
 
+    /// The names that start so, sorted.
+    pub fn names(&self, prefix: &str) -> Vec<String> {
+        let names = self.tensors.names().into_iter();
+        let mut found: Vec<String> = names
+            .filter(|name| name.starts_with(prefix))
+            .map(|name| name.to_string())
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
     fn view(&self, name: &str, dtype: Dtype) -> Result<TensorView<'_>> {
         let view = self
             .tensors

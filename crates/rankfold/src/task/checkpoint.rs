@@ -111,23 +111,21 @@ impl Checkpoint {
         seconds: f64,
         model: &Model,
     ) -> Result<()> {
-        let tensor = own_state(options, state, seconds)?;
+        let tensor = own_state(&json(options)?, state, seconds)?;
         model.save_with(path.as_ref(), vec![tensor])
     }
 
     /// The same for a run that has no model yet, with tensors of its own.
-    pub(crate) fn write_state(
+    pub(super) fn write_state(
         path: &Path,
-        options: &impl Options,
+        (task, options): (&str, &Value),
         state: &impl Serialize,
         seconds: f64,
         mut tensors: Tensors<'_>,
     ) -> Result<()> {
-        fn card<O: Options>(_: &O) -> String {
-            json!({ "format": FORMAT, "task": O::TASK, "unfinished": true }).to_string()
-        }
+        let card = json!({ "format": FORMAT, "task": task, "unfinished": true });
         tensors.push(own_state(options, state, seconds)?);
-        file::write(path, card(options), tensors)
+        file::write(path, card.to_string(), tensors)
     }
 
     /// The name of its task.
@@ -213,12 +211,12 @@ pub(super) fn json(options: &impl Serialize) -> Result<Value> {
 }
 
 fn own_state<'a>(
-    options: &impl Options,
+    options: &Value,
     state: &impl Serialize,
     seconds: f64,
 ) -> Result<(String, Tensor<'a>)> {
     state_tensor(&json!({
-        "options": json(options)?,
+        "options": options,
         "seconds": seconds,
         "own": json(state)?,
     }))

@@ -1,50 +1,211 @@
 //! The driver of batch solvers: it counts iterations, measures the learning curve, keeps
-//! the best model by validation, and tells the run what happens.
+//! the best model by validation, tells the run what happens, and saves checkpoints.
+//!
+//! A checkpoint holds the state of the last fit and what was decided before it, the
+//! stage. A run that is interrupted while it still decides starts anew when it is
+//! resumed, and decides the same.
 
-use super::course::Course;
-use super::run::{Event, Report, Run, Stop, Trial, Unit};
-use crate::batch::Ended;
+use super::checkpoint::{Checkpoint, Window};
+use super::course::{Course, Kept};
+use super::run::{CurvePoint, Event, Report, Run, Stop, Trial, Unit};
+use crate::batch::{Ended, Fitted, SolverState};
+use crate::model::file::{Tensor, TensorFile, Tensors};
 use crate::model::{Counters, Metrics};
+use crate::options::Options;
+use crate::{Error, Result};
+use faer::Mat;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The tensors of the solver, and of the best model, start with these.
+const SOLVER: &str = "state.solver.";
+const BEST: &str = "state.best.";
+
+/// What is kept of the best iteration, as matrices.
+pub(super) trait Keep: Sized {
+    fn to_blocks(&self) -> Vec<Mat<f64>>;
+    fn from_blocks(blocks: Vec<Mat<f64>>) -> Option<Self>;
+}
+
+impl Keep for () {
+    fn to_blocks(&self) -> Vec<Mat<f64>> {
+        Vec::new()
+    }
+    fn from_blocks(_: Vec<Mat<f64>>) -> Option<Self> {
+        Some(())
+    }
+}
+
+impl Keep for Mat<f64> {
+    fn to_blocks(&self) -> Vec<Mat<f64>> {
+        vec![self.clone()]
+    }
+    fn from_blocks(blocks: Vec<Mat<f64>>) -> Option<Self> {
+        blocks.into_iter().next()
+    }
+}
+
+impl Keep for (Mat<f64>, Mat<f64>) {
+    fn to_blocks(&self) -> Vec<Mat<f64>> {
+        vec![self.0.clone(), self.1.clone()]
+    }
+    fn from_blocks(blocks: Vec<Mat<f64>>) -> Option<Self> {
+        <[Mat<f64>; 2]>::try_from(blocks).ok().map(Into::into)
+    }
+}
+
+/// What a checkpoint of a batch run keeps beside matrices.
+#[derive(Serialize, Deserialize)]
+struct BatchState {
+    fingerprint: u64,
+    counters: Counters,
+    history: Vec<CurvePoint>,
+    window: Window,
+    measured: u64,
+    without_gain: u32,
+    best: Option<(Counters, f64)>,
+    trials: Vec<Trial>,
+    stage: Value,
+    solver: Option<SolverState>,
+}
+
+/// Where a resumed run stands.
+pub(super) struct Resumed {
+    stage: Value,
+    /// The state of the solver.
+    pub solver: SolverState,
+}
+
+impl Resumed {
+    /// What was decided before the last fit.
+    pub fn stage<S: DeserializeOwned>(&self) -> Result<S> {
+        serde_json::from_value(self.stage.clone())
+            .map_err(|e| Error::input(format!("the checkpoint is damaged: {e}")))
+    }
+}
 
 /// A run of a batch solver; `T` is what is kept of the best iteration.
 pub(super) struct Driver<'r, T> {
     pub run: Run<'r>,
     pub course: Course<T>,
     pub trials: Vec<Trial>,
+    task: &'static str,
+    options: Value,
+    fingerprint: u64,
+    stage: Value,
     patience: Option<u32>,
     stopped: Option<Stop>,
 }
 
-impl<'r, T> Driver<'r, T> {
-    pub fn new(run: Run<'r>, course: Course<T>, patience: Option<u32>) -> Self {
-        Driver {
+impl<'r, T: Keep> Driver<'r, T> {
+    /// A run of these options on data of this fingerprint.
+    pub fn new<O: Options>(
+        run: Run<'r>,
+        course: Course<T>,
+        options: &O,
+        fingerprint: u64,
+    ) -> Result<Self> {
+        Ok(Driver {
             run,
             course,
             trials: Vec::new(),
-            patience,
+            task: O::TASK,
+            options: super::checkpoint::json(options)?,
+            fingerprint,
+            stage: Value::Null,
+            patience: None,
             stopped: None,
-        }
+        })
     }
 
-    /// Takes note of an iteration; false ends the run. Metrics and the model are asked
-    /// for where they are needed.
+    /// The same, which stops after so many measurements without a gain.
+    pub fn patient(mut self, patience: Option<u32>, validated: bool) -> Result<Self> {
+        super::check_patience(patience, validated)?;
+        self.patience = patience;
+        Ok(self)
+    }
+
+    /// Goes to where a checkpoint of the same run stands; `None` where there is none, or
+    /// where the run had not come to its last fit.
+    pub fn resume<O: Options>(&mut self, options: &O) -> Result<Option<Resumed>> {
+        let Some(checkpoint) = self.run.take_checkpoint() else {
+            return Ok(None);
+        };
+        checkpoint.check_options(options)?;
+        let state: BatchState = checkpoint.state()?;
+        if state.fingerprint != self.fingerprint {
+            return Err(checkpoint.error("the checkpoint was made with other data"));
+        }
+        let Some(mut solver) = state.solver else {
+            return Ok(None);
+        };
+        let file = checkpoint.file()?;
+        solver.blocks = blocks(&file, SOLVER)?.into_iter().collect();
+        let best = match state.best {
+            None => None,
+            Some((counters, merit)) => {
+                let kept = blocks(&file, BEST)?.into_iter().map(|(_, block)| block);
+                let model = T::from_blocks(kept.collect());
+                let missing = || checkpoint.error("the best model so far is missing");
+                Some(Kept {
+                    model: model.ok_or_else(missing)?,
+                    counters,
+                    merit,
+                })
+            }
+        };
+        self.course.counters = state.counters;
+        self.course.history = state.history;
+        self.course.window = state.window;
+        self.course.measured = state.measured;
+        self.course.without_gain = state.without_gain;
+        self.course.best = best;
+        self.trials = state.trials;
+        self.stage = state.stage.clone();
+        Ok(Some(Resumed {
+            stage: state.stage,
+            solver,
+        }))
+    }
+
+    /// Keeps what was decided before the last fit.
+    pub fn decided(&mut self, stage: &impl Serialize) -> Result<()> {
+        self.stage = super::checkpoint::json(stage)?;
+        Ok(())
+    }
+
+    /// Takes note of an iteration; false ends the run. Metrics, the model and the state of
+    /// the solver are asked for where they are needed.
     pub fn iteration(
         &mut self,
         cost: f64,
         metrics: impl FnOnce() -> Option<Metrics>,
         model: impl FnOnce() -> T,
+        state: &dyn Fn() -> SolverState,
     ) -> bool {
-        let counters = &mut self.course.counters;
-        counters.steps += 1;
-        counters.updates += 1;
-        counters.total_loss += cost;
-        self.course.window.loss += cost;
-        self.course.window.steps += 1;
+        let before = self.course.counters.steps;
+        self.count(cost);
         self.progress();
         if self.course.is_due() {
             self.measure(metrics(), model);
         }
+        let (done, total) = (self.course.counters.steps, self.course.total);
+        if self.is_interrupted() || self.run.checkpoint_is_due(before, done, total) {
+            self.save(Some(&state()));
+        }
         self.stopped.is_none()
+    }
+
+    fn count(&mut self, cost: f64) {
+        let counters = &mut self.course.counters;
+        counters.steps += 1;
+        counters.updates += 1;
+        if cost.is_finite() {
+            counters.total_loss += cost;
+            self.course.window.loss += cost;
+        }
+        self.course.window.steps += 1;
     }
 
     /// Adds a point of the curve.
@@ -62,9 +223,12 @@ impl<'r, T> Driver<'r, T> {
         self.tell(&Event::Progress { done, total });
     }
 
-    /// Tells that a choice goes on, without counting; false ends the run.
+    /// Whether a run that still decides goes on; what it does is not counted.
     pub fn goes_on(&mut self) -> bool {
         self.progress();
+        if self.is_interrupted() {
+            self.save(None);
+        }
         self.stopped.is_none()
     }
 
@@ -81,9 +245,56 @@ impl<'r, T> Driver<'r, T> {
         }
     }
 
+    fn save(&mut self, solver: Option<&SolverState>) {
+        let best = self.course.best.as_ref();
+        let state = BatchState {
+            fingerprint: self.fingerprint,
+            counters: self.course.counters,
+            history: self.course.history.clone(),
+            window: self.course.window,
+            measured: self.course.measured,
+            without_gain: self.course.without_gain,
+            best: best.map(|best| (best.counters, best.merit)),
+            trials: self.trials.clone(),
+            stage: self.stage.clone(),
+            solver: solver.cloned(),
+        };
+        let kept: Vec<(String, Mat<f64>)> = best
+            .into_iter()
+            .flat_map(|best| best.model.to_blocks())
+            .enumerate()
+            .map(|(i, block)| (format!("{BEST}{i:04}"), block))
+            .collect();
+        let (task, options) = (self.task, &self.options);
+        let mut write = |path: &std::path::Path, seconds: f64| {
+            let solver = solver.iter().flat_map(|state| &state.blocks);
+            let solver = solver.map(|(name, block)| (format!("{SOLVER}{name}"), block));
+            let kept = kept.iter().map(|(name, block)| (name.clone(), block));
+            let tensors: Tensors<'_> = solver.chain(kept).map(tensor).collect();
+            Checkpoint::write_state(path, (task, options), &state, seconds, tensors)
+        };
+        match self.stopped == Some(Stop::Interrupted) {
+            false => self.run.save(&mut write),
+            true => {
+                if let Err(error) = self.run.save_interrupted(&mut write) {
+                    self.run.note(format!("no checkpoint was written: {error}"));
+                }
+            }
+        }
+    }
+
     /// Whether the observer has asked for a stop.
     pub fn is_interrupted(&self) -> bool {
         self.stopped == Some(Stop::Interrupted)
+    }
+
+    /// An error where the run was interrupted: its checkpoint was written, and there is
+    /// no model.
+    pub fn check_interrupted(&self) -> Result<()> {
+        match self.is_interrupted() {
+            true => Err(self.run.no_model()),
+            false => Ok(()),
+        }
     }
 
     /// The counters of the model that is kept: the best one by validation, or the last.
@@ -92,8 +303,9 @@ impl<'r, T> Driver<'r, T> {
         best.map_or(self.course.counters, |best| best.counters)
     }
 
-    /// Tells the end, and what was done.
-    pub fn finish(&mut self, ended: Ended) -> Report {
+    /// Tells the end, and what was done. An error where the run was interrupted.
+    pub fn finish(&mut self, ended: Ended) -> Result<Report> {
+        self.check_interrupted()?;
         let stopped = self.stopped.unwrap_or(match ended {
             Ended::Converged => Stop::Converged,
             _ => Stop::Steps,
@@ -103,6 +315,53 @@ impl<'r, T> Driver<'r, T> {
         report.unit = Unit::Iterations;
         report.metrics = self.course.metrics();
         report.trials = std::mem::take(&mut self.trials);
-        report
+        Ok(report)
+    }
+}
+
+fn tensor<'a>((name, block): (String, &'a Mat<f64>)) -> (String, Tensor<'a>) {
+    let entry = |i: u32, j: u32| block[(i as usize, j as usize)];
+    (name, Tensor::entries(block.nrows(), block.ncols(), entry))
+}
+
+/// The matrices whose names start so, with the rest of their names.
+fn blocks(file: &TensorFile<'_>, prefix: &str) -> Result<Vec<(String, Mat<f64>)>> {
+    let mut found = Vec::new();
+    for name in file.names(prefix) {
+        let (columns, values) = file.matrix::<f64>(&name)?;
+        let rows = values.len().checked_div(columns).unwrap_or(0);
+        let block = Mat::from_fn(rows, columns, |i, j| values[i * columns + j]);
+        found.push((name[prefix.len()..].to_owned(), block));
+    }
+    Ok(found)
+}
+
+impl Keep for Fitted {
+    fn to_blocks(&self) -> Vec<Mat<f64>> {
+        let column = |values: &[f64]| Mat::from_fn(values.len(), 1, |i, _| values[i]);
+        let mut out = vec![
+            self.left.clone(),
+            self.right.clone(),
+            Mat::from_fn(1, 1, |_, _| self.centre),
+        ];
+        out.extend(self.biases.iter().flatten().map(|side| column(side)));
+        out
+    }
+
+    fn from_blocks(blocks: Vec<Mat<f64>>) -> Option<Self> {
+        let column = |block: &Mat<f64>| (0..block.nrows()).map(|i| block[(i, 0)]).collect();
+        let biases = match &blocks[..] {
+            [_, _, _] => None,
+            [_, _, _, rows, columns] => Some([column(rows), column(columns)]),
+            _ => return None,
+        };
+        let centre = *blocks[2].get(0, 0);
+        let mut factors = blocks.into_iter();
+        Some(Fitted {
+            left: factors.next()?,
+            right: factors.next()?,
+            centre,
+            biases,
+        })
     }
 }

@@ -413,6 +413,10 @@ impl Fingerprint {
         }
     }
 
+    pub fn value(&mut self, value: f64) {
+        self.mix(value.to_bits());
+    }
+
     /// Numbers and terms need none: the latter are compared by themselves.
     pub fn names(&mut self, features: &Features) {
         if let Features::Named(ids) | Features::Columns(ids) = features {

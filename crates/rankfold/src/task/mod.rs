@@ -31,7 +31,8 @@ pub use gossip::{
 };
 pub use inputs::TrainingData;
 pub use kernel::{
-    Kernel, KernelConstraints, KernelFit, KernelStart, KernelTruth, Map, MapFit, MapUpdate,
+    Kernel, KernelConstraints, KernelData, KernelInit, KernelName, KernelStart, KernelTruth, Map,
+    MapData, MapUpdate,
 };
 pub use metric::{
     Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricSolver, PairsFrom,
@@ -111,4 +112,15 @@ fn check_length(steps: Option<u64>, epochs: Option<u64>) -> Result<()> {
 /// The error of an evaluation that was stopped.
 fn given_up() -> Error {
     Error::interrupted("interrupted before the evaluation was done")
+}
+
+/// An error where patience is asked of a run that is not validated.
+fn check_patience(patience: Option<u32>, validated: bool) -> Result<()> {
+    match patience.is_some() && !validated {
+        true => Err(Error::option(
+            "patience",
+            "needs validation data: a share of the rows, or others",
+        )),
+        false => Ok(()),
+    }
 }

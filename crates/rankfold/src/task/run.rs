@@ -130,6 +130,8 @@ pub struct Report {
     pub metrics: Metrics,
     /// The settings that were tried.
     pub trials: Vec<Trial>,
+    /// What the user should know, in words.
+    pub notes: Vec<String>,
     /// What else the task has to say, by name.
     pub more: Map<String, Value>,
 }
@@ -143,6 +145,7 @@ impl Report {
             counters,
             metrics: Metrics::new(),
             trials: Vec::new(),
+            notes: Vec::new(),
             more: Map::new(),
         }
     }

@@ -144,18 +144,19 @@ pub struct Session<W: Work> {
 
 impl<W: Work> Session<W> {
     /// A run from its start.
-    pub(crate) fn new(work: W, course: Course<Snapshot<W::Real>>) -> Self {
+    pub(super) fn new(work: W, course: Course<Snapshot<W::Real>>) -> Result<Self> {
+        super::check_patience(work.patience(), work.is_validated())?;
         let mut session = Session {
             work,
             course,
             average: None,
         };
         session.settle();
-        session
+        Ok(session)
     }
 
     /// A run that goes on from a checkpoint. The work stands where the checkpoint says.
-    pub(crate) fn resumed(
+    pub(super) fn resumed(
         work: W,
         course: Course<Snapshot<W::Real>>,
         checkpoint: &Checkpoint,

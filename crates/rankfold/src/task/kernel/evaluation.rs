@@ -2,7 +2,7 @@
 //! and under simple ones.
 
 use super::KernelStart;
-use super::fit::{drawn, needs_one_label};
+use super::fit::drawn;
 use super::source::{Source, names};
 use crate::data::{Constraint, Labelled, Labels, Relation};
 use crate::eval::metrics::nmi;
@@ -58,7 +58,7 @@ impl Model {
             )));
         }
         let name = |i: usize| items.get(i as u32).to_owned();
-        let found = classes(truth.labels, name).map_err(needs_one_label)?;
+        let found = classes(truth.labels, name)?;
         let mut different = found.clone();
         different.sort_unstable();
         different.dedup();

@@ -1,16 +1,17 @@
 //! A run of [`Kernel`].
 
 use super::source::Source;
-use super::{Kernel, KernelStart};
+use super::{Kernel, KernelData};
 use crate::batch::{Armijo, Bound, Bounds, Distances, Ended, Pair, Points, Wish};
 use crate::data::{Constraint, Features, Labels, Relation};
 use crate::linalg::svd;
-use crate::model::{
-    Card, Counters, KernelCard, Knowledge, Metrics, Model, Precise, Preprocess, Score,
-};
+use crate::model::{Card, KernelCard, Knowledge, Model, Precise, Preprocess, Score};
 use crate::random::Random;
+use crate::task::course::Course;
+use crate::task::driver::{Driver, Resumed};
+use crate::task::inputs::Fingerprint;
 use crate::task::metric::{Bounded, Engine, Lowered, MetricLearner, MetricSolver, stored};
-use crate::task::run::CurvePoint;
+use crate::task::run::{Fit, Run};
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
@@ -41,23 +42,6 @@ pub enum KernelConstraints<'a> {
     Given(&'a [Constraint]),
 }
 
-/// How a run ended.
-#[derive(Debug, Clone)]
-pub struct KernelFit {
-    /// The model.
-    pub model: Model,
-    /// Iterations done, of both parts of the run.
-    pub iterations: usize,
-    /// `converged`, `steps` or `interrupted`.
-    pub stopped: &'static str,
-    /// Constraints that were learned from.
-    pub constraints: usize,
-    /// Those that the kernel does not keep to.
-    pub violated: usize,
-    /// The cost at the end, where distances are scaled to a mean square of 1.
-    pub cost: f64,
-}
-
 /// Random pairs of items that are not the same, the first so many of a stream, with
 /// what their classes say of them.
 pub(super) fn drawn(classes: &[u32], count: usize, seed: u64) -> Vec<Constraint> {
@@ -79,15 +63,11 @@ pub(super) fn drawn(classes: &[u32], count: usize, seed: u64) -> Vec<Constraint>
 }
 
 impl Kernel {
-    /// Learns from a start and what is known of distances. `see` is told of each
-    /// iteration and ends the run when it says false.
-    pub fn fit_with<R: Real>(
-        &self,
-        start: KernelStart<'_, R>,
-        truth: KernelConstraints<'_>,
-        see: &mut dyn FnMut(&CurvePoint) -> bool,
-    ) -> Result<KernelFit> {
+    /// Learns from a start and what is known of distances, with an observer and
+    /// checkpoints.
+    pub fn fit_with<R: Real>(&self, data: KernelData<'_, R>, run: Run<'_>) -> Result<Fit> {
         self.check()?;
+        let KernelData { start, truth } = data;
         let items = start.items()?;
         let n = items.len();
         if n < 2 {
@@ -95,7 +75,7 @@ impl Kernel {
                 "a kernel is learned from two items at least, found {n}"
             )));
         }
-        let source = Source::new(start, self.function, self.preprocess)?;
+        let source = Source::new(start, self.function(), self.steps_of_rows())?;
         let (known, drawn) = self.known(&items, truth)?;
         let bounds = self.bounds(&source, &known)?;
         let scale = match unit(&source, &known, &bounds) {
@@ -108,14 +88,17 @@ impl Kernel {
             ));
         }
         let full = self.learner.is_cone();
-        let mut first = source.factor(self.rank, full, self.threads)?;
+        let mut first = source.factor(self.rank_given(), full, self.thread_count())?;
         if let Some(unit) = unit(&source, &known, &bounds) {
             first = faer::Scale(unit.sqrt()) * first;
         }
         let normal: Vec<Bounded> = bounds.iter().map(|&(p, b, y)| (p, b, y / scale)).collect();
         let first = faer::Scale(1.0 / scale.sqrt()) * first;
-        let run = self.learn(&normal, &first, see)?;
-        let distances = Distances::new(&run.points, pairs(&normal), self.threads)?;
+        let total = 2 * self.iterations as u64;
+        let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
+        let mut driver = Driver::new(run, course, self, fingerprint(&items, &normal, &first))?;
+        let run = self.learn(&normal, &first, &mut driver)?;
+        let distances = Distances::new(&run.points, pairs(&normal), self.thread_count())?;
         let found = distances.of(&distances.project(&run.lowered.factor));
         let list = normal.iter().map(|&(_, bound, y)| (bound, y)).collect();
         let wish = Bounds { list };
@@ -126,7 +109,7 @@ impl Kernel {
         let card = KernelCard {
             map: false,
             function: source.function(),
-            preprocess: self.preprocess,
+            preprocess: self.steps_of_rows(),
             alpha: self.alpha,
             drawn,
             constraints: bounds.len(),
@@ -144,7 +127,7 @@ impl Kernel {
                 seed: self.seed,
                 retraction: polar.then_some(self.retraction),
                 init: init.into(),
-                counters: counters(run.done),
+                counters: driver.course.counters,
                 ..Card::new(self.learner.name())
             },
             form: Precise::new(stored::<R>(&factor)?),
@@ -153,18 +136,13 @@ impl Kernel {
             objects: None,
             knowledge: Knowledge::Kernel(card),
         };
-        Ok(KernelFit {
-            model,
-            iterations: run.done,
-            stopped: match run.lowered.ended {
-                Ended::Converged => "converged",
-                Ended::Iterations => "steps",
-                Ended::Told => "interrupted",
-            },
-            constraints: bounds.len(),
-            violated,
-            cost,
-        })
+        let report = driver
+            .finish(run.lowered.ended)?
+            .with("items", n)
+            .with("constraints", bounds.len())
+            .with("violated", violated)
+            .with("cost", cost);
+        Ok(Fit { model, report })
     }
 
     /// What is known, and how many pairs were drawn from labels.
@@ -193,7 +171,7 @@ impl Kernel {
                         labels.len()
                     )));
                 }
-                let found = classes(labels, name).map_err(needs_one_label)?;
+                let found = classes(labels, name)?;
                 let most = n.saturating_mul(10).min(100_000);
                 let count = self.constraints.unwrap_or(most);
                 memory::require(count as u128 * 96, &format!("{count} constraints"))?;
@@ -226,8 +204,8 @@ impl Kernel {
         &self,
         bounds: &[Bounded],
         first: &Mat<f64>,
-        see: &mut dyn FnMut(&CurvePoint) -> bool,
-    ) -> Result<Run> {
+        driver: &mut Driver<'_, ()>,
+    ) -> Result<Learned> {
         let (n, rank) = (first.nrows(), first.ncols());
         let points = Points::unit(n);
         let mut engine = Engine {
@@ -238,57 +216,69 @@ impl Kernel {
             iterations: self.iterations,
             armijo: LONG_STEPS,
             tolerance: self.tolerance,
-            threads: self.threads,
-        };
-        let mut done = 0;
-        let mut told = |cost: f64| {
-            done += 1;
-            see(&CurvePoint {
-                counters: counters(done),
-                loss: cost,
-                metrics: Metrics::new(),
-            })
+            threads: self.thread_count(),
         };
         let mut factor = first.clone();
         if bounds.is_empty() {
-            return Ok(Run::still(points, factor));
+            return Ok(Learned::still(points, factor));
         }
-        if self.is_warm() && (rank < n || self.is_fixed_range()) {
+        let resumed = driver.resume(self)?;
+        let part: usize = resumed.as_ref().map_or(Ok(0), Resumed::stage)?;
+        let mut state = resumed.map(|resumed| resumed.solver);
+        if part == 0 && self.is_warm() && (rank < n || self.is_fixed_range()) {
+            driver.decided(&0)?;
             let range = Points::dense(first.clone());
             let learner = std::mem::replace(&mut engine.learner, MetricLearner::Flat);
             let identity = Mat::identity(rank, rank);
-            let lowered = engine.bounds(&range, bounds, &identity, &mut |_, cost, _| told(cost))?;
+            let state = state.take();
+            let lowered =
+                engine.bounds(&range, bounds, &identity, state.as_ref(), &mut |seen| {
+                    driver.iteration(seen.cost, || None, || (), seen.state)
+                })?;
             engine.learner = learner;
             factor = raised(first * &lowered.factor)?;
-            if self.is_fixed_range() || lowered.ended == Ended::Told {
-                return Ok(Run {
-                    points,
-                    lowered: Lowered { factor, ..lowered },
-                    done,
-                });
+            if self.is_fixed_range() || driver.is_interrupted() {
+                let lowered = Lowered { factor, ..lowered };
+                return Ok(Learned { points, lowered });
             }
         }
         engine.solver = self.solver.unwrap_or(match self.learner.is_cone() {
             true => MetricSolver::Cg,
             false => MetricSolver::Descent,
         });
-        let lowered = engine.bounds(&points, bounds, &factor, &mut |_, cost, _| told(cost))?;
-        Ok(Run {
-            points,
-            lowered,
-            done,
-        })
+        driver.decided(&1)?;
+        if let Some(state) = &state {
+            factor = state.block("begun", (n, rank))?.clone();
+        }
+        let begun = factor.clone();
+        let lowered = engine.bounds(&points, bounds, &factor, state.as_ref(), &mut |seen| {
+            let state = || (seen.state)().with_block("begun", begun.clone());
+            driver.iteration(seen.cost, || None, || (), &state)
+        })?;
+        Ok(Learned { points, lowered })
     }
 }
 
-/// Where a run came to.
-struct Run {
-    points: Points,
-    lowered: Lowered,
-    done: usize,
+/// Changes when the items, what is known of them, or the start do.
+fn fingerprint(items: &crate::Ids, bounds: &[Bounded], first: &Mat<f64>) -> u64 {
+    let mut hash = Fingerprint(0);
+    hash.ids(items);
+    hash.numbers(bounds.iter().map(|(pair, ..)| pair.left));
+    hash.numbers(bounds.iter().map(|(pair, ..)| pair.right));
+    bounds.iter().for_each(|(.., y)| hash.value(*y));
+    first
+        .col_iter()
+        .for_each(|c| c.iter().for_each(|v| hash.value(*v)));
+    hash.0
 }
 
-impl Run {
+/// Where a run came to.
+struct Learned {
+    points: Points,
+    lowered: Lowered,
+}
+
+impl Learned {
     /// Nothing to learn from.
     fn still(points: Points, factor: Mat<f64>) -> Self {
         let lowered = Lowered {
@@ -297,11 +287,7 @@ impl Run {
             cost: 0.0,
             ended: Ended::Converged,
         };
-        Run {
-            points,
-            lowered,
-            done: 0,
-        }
+        Learned { points, lowered }
     }
 }
 
@@ -361,19 +347,6 @@ fn violated(wish: &Bounds, distances: &[f64]) -> usize {
         Bound::AtLeast => target - *d > KEPT,
     };
     pairs.filter(by).count()
-}
-
-fn counters(iterations: usize) -> Counters {
-    Counters {
-        steps: iterations as u64,
-        updates: iterations as u64,
-        ..Counters::default()
-    }
-}
-
-pub(super) fn needs_one_label(error: Error) -> Error {
-    let message = error.message.replace("similarity needs", "a kernel needs");
-    Error { message, ..error }
 }
 
 #[cfg(test)]

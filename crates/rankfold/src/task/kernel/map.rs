@@ -7,7 +7,10 @@
 use super::lift::Lifted;
 use super::source::signed;
 use super::starts::classical;
-use crate::batch::{Bound, Bounds, Distances, Limits, Pair, Points, PsdRegression, Solver};
+use crate::batch::{
+    Bound, Bounds, Distances, Ended, Iteration, Limits, Pair, Points, PsdRegression, Solver,
+    SolverState,
+};
 use crate::data::{Dissimilarity, Features};
 use crate::form::{Form, Psd, Tall};
 use crate::linalg::svd;
@@ -16,9 +19,16 @@ use crate::model::{
     Card, Counters, Dissimilarities, KernelCard, Knowledge, Mapped, Model, Precise, Preprocess,
     Score,
 };
+use crate::options::Options;
 use crate::random::normal_at;
-use crate::{Error, Ids, Result, memory};
+use crate::task::course::Course;
+use crate::task::driver::{Driver, Resumed};
+use crate::task::inputs::Fingerprint;
+use crate::task::run::{Event, Fit, Report, Run, Stop};
+use crate::task::{Learn, threads};
+use crate::{Error, Ids, Result, memory, options};
 use faer::Mat;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Coordinates beside those wanted in which points pass each other.
@@ -41,50 +51,40 @@ const BETTER: f64 = 0.99;
 /// points on a line has the rank that was asked for.
 const LEAST: f64 = 1e-6;
 
-/// Makes maps of dissimilarities.
-///
-/// ```
-/// use rankfold::data::Dissimilarity;
-/// use rankfold::task::Map;
-///
-/// // Three towns on a road.
-/// let mut items = rankfold::Ids::new();
-/// for name in ["a", "b", "c"] {
-///     items.intern(name);
-/// }
-/// let known = [(0, 1, 3.0), (1, 2, 4.0), (0, 2, 7.0)];
-/// let known = known.map(|(left, right, value)| Dissimilarity { left, right, value });
-/// let map = Map::new().rank(1).fit(items, known.to_vec(), &mut |_| true).unwrap();
-/// let points = map.model.item_coordinates::<f64>().unwrap();
-/// assert!(((points.row(0)[0] - points.row(2)[0]).abs() - 7.0).abs() < 1e-6);
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Map {
-    rank: usize,
-    seed: u64,
-    threads: usize,
+options! {
+    /// Makes maps of dissimilarities.
+    ///
+    /// ```
+    /// use rankfold::data::Dissimilarity;
+    /// use rankfold::task::Map;
+    ///
+    /// // Three towns on a road.
+    /// let mut items = rankfold::Ids::new();
+    /// for name in ["a", "b", "c"] {
+    ///     items.intern(name);
+    /// }
+    /// let known = [(0, 1, 3.0), (1, 2, 4.0), (0, 2, 7.0)];
+    /// let known = known.map(|(left, right, value)| Dissimilarity { left, right, value });
+    /// let map = Map::default().dimensions(1).fit(&items, &known).unwrap();
+    /// let points = map.item_coordinates::<f64>().unwrap();
+    /// assert!(((points.row(0)[0] - points.row(2)[0]).abs() - 7.0).abs() < 1e-6);
+    /// ```
+    pub struct Map: "map" {
+        /// Coordinates of a point.
+        dimensions: usize = 2, in Range::COUNT;
+        shared seed;
+        shared threads;
+        shared curve_every;
+    }
 }
 
-/// A map and how it was found.
-#[derive(Debug, Clone)]
-pub struct MapFit {
-    /// The model: coordinates of the items, centred and along principal axes.
-    pub model: Model,
-    /// Dissimilarities, each pair once.
-    pub pairs: usize,
-    /// Lines that were replaced by a later one of the same pair.
-    pub repeated: usize,
-    /// Parts that no dissimilarity connects.
-    pub parts: usize,
-    /// Iterations of all attempts.
-    pub iterations: usize,
-    /// The mean of ½ (distance² − dissimilarity²)², where these are scaled to a mean
-    /// of 1.
-    pub cost: f64,
-    /// √(Σ (distance − dissimilarity)² / Σ dissimilarity²).
-    pub stress: f64,
-    /// Whether `see` ended the run.
-    pub interrupted: bool,
+/// What a map is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct MapData<'a> {
+    /// The names of the items.
+    pub items: &'a Ids,
+    /// Dissimilarities of pairs of items; the last of a pair counts.
+    pub known: &'a [Dissimilarity],
 }
 
 /// What an update of a map did.
@@ -92,7 +92,7 @@ pub struct MapFit {
 pub struct MapUpdate {
     /// The new map; points that nothing new is known of stay where they were, as far
     /// as the others let them.
-    pub fit: MapFit,
+    pub fit: Fit,
     /// Pairs that were not known before.
     pub added: usize,
     /// Pairs whose dissimilarity is another now.
@@ -105,12 +105,6 @@ pub struct MapUpdate {
     pub moved: f64,
 }
 
-impl Default for Map {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// What is lowered: dissimilarities of so many items, scaled to a mean of 1.
 struct Stress<'a> {
     points: Points,
@@ -119,125 +113,132 @@ struct Stress<'a> {
     threads: usize,
 }
 
-/// Called after each iteration; false ends the work.
-type See<'a> = &'a mut dyn FnMut(usize) -> bool;
-
 /// Coordinates and their cost.
+#[derive(Clone)]
 struct Found {
     factor: Mat<f64>,
     cost: f64,
 }
 
-/// How long the work went on.
-struct Work<'a> {
-    see: See<'a>,
-    done: usize,
-    stopped: bool,
-}
+/// What observes a solver and can save its state: the cost and the state.
+type Observe<'a> = &'a mut dyn FnMut(f64, &dyn Fn() -> SolverState) -> bool;
 
 impl Map {
-    /// Maps in the plane.
-    pub fn new() -> Self {
-        Map {
-            rank: 2,
-            seed: 0,
-            threads: 1,
-        }
-    }
-
-    /// Coordinates of a point.
-    pub fn rank(mut self, rank: usize) -> Self {
-        self.rank = rank;
-        self
-    }
-
-    /// The seed of the random start.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Threads; the result does not depend on it.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
-        self
-    }
-
     /// Pairs below which a map of so many items is hardly determined: twice as many
     /// as it has free coordinates.
     pub fn few_pairs(&self, items: usize) -> usize {
-        let free = (items * self.rank).saturating_sub(self.rank * (self.rank + 1) / 2);
+        let free =
+            (items * self.dimensions).saturating_sub(self.dimensions * (self.dimensions + 1) / 2);
         (2 * free).min(items * items.saturating_sub(1) / 2)
     }
 
-    /// Makes a map of these items. The last of several dissimilarities of a pair
-    /// counts. `see` is told of iterations and ends the run when it says false.
-    pub fn fit(&self, items: Ids, known: Vec<Dissimilarity>, see: See<'_>) -> Result<MapFit> {
-        let given = known.len();
-        let known = unique(known);
-        self.check(items.len(), &known)?;
-        let stress = Stress::new(items.len(), &known, self.threads)?;
-        let mut work = Work::new(see);
-        let n = items.len();
-        let room = (self.rank + BESIDE).min(n);
+    /// Makes a map of these items.
+    pub fn fit(&self, items: &Ids, known: &[Dissimilarity]) -> Result<Model> {
+        Ok(self
+            .fit_with(MapData { items, known }, Run::default())?
+            .model)
+    }
+
+    /// The same with an observer and checkpoints.
+    pub fn fit_with(&self, data: MapData<'_>, run: Run<'_>) -> Result<Fit> {
+        self.check_table()?;
+        let (items, n) = (data.items, data.items.len());
+        let known = unique(data.known);
+        self.check(n, &known)?;
+        let stress = Stress::new(n, &known, threads(self.threads))?;
+        let rank = self.dimensions;
+        let room = (rank + BESIDE).min(n);
         let random = Mat::from_fn(n, room, |i, j| {
             0.3 * normal_at(self.seed, RANDOM, i as u64, j as u64)
         });
-        let scaled: Vec<Dissimilarity> = stress.scaled();
+        let classical = classical(n, &stress.scaled(), room);
+        let starts: Vec<Mat<f64>> = classical.into_iter().chain([random]).collect();
+        let most = starts.len() * (PRICES.len() * LIFTED.0 + FLAT.0);
+        let course = Course::new(most as u64, Some(self.curve_every.unwrap_or(1)));
+        let mut driver: Driver<'_, ()> =
+            Driver::new(run, course, self, fingerprint(items, &known))?;
+        let resumed = driver.resume(self)?;
+        let at: Stage = resumed
+            .as_ref()
+            .map_or(Ok(Stage::default()), Resumed::stage)?;
+        let mut state = resumed.map(|resumed| resumed.solver);
         let mut best: Option<Found> = None;
-        for start in [classical(n, &scaled, room), Some(random)]
-            .into_iter()
-            .flatten()
-        {
-            let found = stress.lift(start, self.rank, &mut work)?;
-            if best.as_ref().is_none_or(|best| found.cost < best.cost) {
-                best = Some(found);
+        if let (Some(state), Some(cost)) = (&state, at.best) {
+            let factor = state.block("best", (n, rank))?.clone();
+            best = Some(Found { factor, cost });
+        }
+        for (attempt, start) in starts.into_iter().enumerate().skip(at.attempt) {
+            let mut factor = start;
+            let first = if attempt == at.attempt { at.part } else { 0 };
+            for part in first..=PRICES.len() {
+                let here = Stage {
+                    attempt,
+                    part,
+                    best: best.as_ref().map(|best| best.cost),
+                };
+                driver.decided(&here)?;
+                if let Some(state) = &state {
+                    factor = state.block("begun", (n, room))?.clone();
+                }
+                let (begun, kept) = (factor.clone(), best.clone());
+                let found =
+                    stress.part(&factor, rank, part, state.take(), &mut |cost, inner| {
+                        let state = || {
+                            let state = inner().with_block("begun", begun.clone());
+                            match &kept {
+                                Some(best) => state.with_block("best", best.factor.clone()),
+                                None => state,
+                            }
+                        };
+                        driver.iteration(cost, || None, || (), &state)
+                    })?;
+                driver.check_interrupted()?;
+                if part < PRICES.len() {
+                    factor = found.factor;
+                } else if best.as_ref().is_none_or(|best| found.cost < best.cost) {
+                    best = Some(found);
+                }
             }
         }
         let best = best.expect("there is a random start");
-        let factor = signed(principal(&best.factor, self.rank)?);
-        self.model(
-            items,
-            given - known.len(),
-            &stress,
-            factor,
-            best.cost,
-            &work,
-        )
+        let factor = signed(principal(&best.factor, rank)?);
+        let report = driver.finish(Ended::Converged)?;
+        let repeated = data.known.len() - known.len();
+        self.model(items, repeated, &stress, factor, best.cost, report)
     }
 
     fn check(&self, n: usize, known: &[Dissimilarity]) -> Result<()> {
-        if self.rank == 0 {
-            return Err(Error::input("the rank must be at least 1"));
-        }
         if n < 2 {
             return Err(Error::input(format!(
                 "a map is made of two items at least, found {n}"
             )));
         }
-        if self.rank >= n {
-            return Err(Error::input(format!(
-                "a map of {n} items has at most {} dimensions, {} are asked for",
-                n - 1,
-                self.rank
-            )));
+        if self.dimensions >= n {
+            return Err(Error::option(
+                "dimensions",
+                format!(
+                    "must be at most {} for {n} items, found {}",
+                    n - 1,
+                    self.dimensions
+                ),
+            ));
         }
         if !known.iter().any(|d| d.value > 0.0) {
             return Err(Error::input("all dissimilarities are 0"));
         }
-        let numbers = (n * (self.rank + BESIDE) * 12) as u128;
+        let numbers = (n * (self.dimensions + BESIDE) * 12) as u128;
         memory::require(8 * numbers, &format!("a map of {n} items"))
     }
 
     fn model(
         &self,
-        items: Ids,
+        items: &Ids,
         repeated: usize,
         stress: &Stress<'_>,
         factor: Mat<f64>,
         cost: f64,
-        work: &Work<'_>,
-    ) -> Result<MapFit> {
+        report: Report,
+    ) -> Result<Fit> {
         let n = items.len();
         let factor = faer::Scale(stress.scale) * factor;
         let of_all = stress.of(&factor);
@@ -247,7 +248,7 @@ impl Map {
             wrong += (d.sqrt() / stress.scale - known.value / stress.scale).powi(2);
             all += (known.value / stress.scale).powi(2);
         }
-        let steps = work.done as u64;
+        let steps = report.counters.steps;
         let card = Card {
             score: Score::Distance,
             seed: self.seed,
@@ -263,7 +264,7 @@ impl Map {
         let model = Model {
             card,
             form: Precise::F64(form),
-            features: Features::Named(items),
+            features: Features::Named(items.clone()),
             preprocess: Preprocess::default(),
             objects: None,
             knowledge: Knowledge::Map(Mapped {
@@ -282,16 +283,62 @@ impl Map {
                 },
             }),
         };
-        Ok(MapFit {
-            model,
-            pairs: known.len(),
-            repeated,
-            parts: parts(n, known),
-            iterations: work.done,
-            cost,
-            stress: (wrong / all).sqrt(),
-            interrupted: work.stopped,
-        })
+        let parts = parts(n, known);
+        let mut report = report
+            .with("items", n)
+            .with("pairs", known.len())
+            .with("repeated", repeated)
+            .with("parts", parts)
+            .with("cost", cost)
+            .with("stress", (wrong / all).sqrt());
+        report.notes = self.notes(n, known.len(), repeated, parts);
+        Ok(Fit { model, report })
+    }
+
+    /// What users should know of the dissimilarities of a map.
+    fn notes(&self, n: usize, pairs: usize, repeated: usize, parts: usize) -> Vec<String> {
+        let mut notes = Vec::new();
+        if repeated > 0 {
+            notes.push(format!(
+                "{repeated} pairs came again; the last of a pair counts"
+            ));
+        }
+        if parts > 1 {
+            notes.push(format!(
+                "the items fall into {parts} parts that no pair connects: where these lie to each other means nothing"
+            ));
+        }
+        let few = self.few_pairs(n);
+        if pairs < few {
+            notes.push(format!(
+                "{pairs} pairs are few for so many items: fewer than {few} hardly determine the map"
+            ));
+        }
+        notes
+    }
+}
+
+/// Where a run stands: the start, the part of its way, and the cost of the best map.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Stage {
+    attempt: usize,
+    part: usize,
+    best: Option<f64>,
+}
+
+/// Changes when the items or the dissimilarities do.
+fn fingerprint(items: &Ids, known: &[Dissimilarity]) -> u64 {
+    let mut hash = Fingerprint(0);
+    hash.ids(items);
+    hash.numbers(known.iter().map(|d| d.left));
+    hash.numbers(known.iter().map(|d| d.right));
+    known.iter().for_each(|d| hash.value(d.value));
+    hash.0
+}
+
+impl<'a> Learn<MapData<'a>> for Map {
+    fn learn(&self, data: MapData<'a>, run: Run<'_>) -> Result<Fit> {
+        self.fit_with(data, run)
     }
 }
 
@@ -303,10 +350,10 @@ impl Model {
     /// known stay where they were.
     pub fn update_map(
         &self,
-        items: Ids,
-        news: Vec<Dissimilarity>,
+        items: &Ids,
+        news: &[Dissimilarity],
         threads: usize,
-        see: See<'_>,
+        mut run: Run<'_>,
     ) -> Result<MapUpdate> {
         let Knowledge::Map(known) = &self.knowledge else {
             return Err(Error::input(format!(
@@ -341,24 +388,32 @@ impl Model {
         }
         let list = |((left, right), value)| Dissimilarity { left, right, value };
         let all: Vec<Dissimilarity> = all.into_iter().map(list).collect();
-        let map = Map {
-            rank,
-            seed: self.card.seed,
-            threads: threads.max(1),
-        };
+        let map = Map::default().dimensions(rank).seed(self.card.seed);
         map.check(n, &all)?;
         let stress = Stress::new(n, &all, threads)?;
-        let mut work = Work::new(see);
+        let (mut done, most) = (0, (PRICES.len() * LIFTED.0 + 2 * FLAT.0) as u64);
+        let mut observe = |_: f64, _: &dyn Fn() -> SolverState| {
+            done += 1;
+            run.tell(&Event::Progress { done, total: most })
+        };
         let old = Mat::from_fn(before, rank, |i, j| old.row(i)[j]);
         let start =
             faer::Scale(1.0 / stress.scale) * with_new(&old, n, &all, stress.scale, map.seed);
-        let plain = stress.lower(start.clone(), rank, 0.0, FLAT, &mut work)?;
+        let plain = stress.lower(start.clone(), (rank, 0.0), FLAT, None, &mut observe)?;
         let room = (rank + BESIDE).min(n);
         let raised = Mat::from_fn(n, room, |i, j| match j < rank {
             true => start[(i, j)],
             false => 0.05 * normal_at(map.seed, RANDOM, i as u64, j as u64),
         });
-        let raised = stress.lift(raised, rank, &mut work)?;
+        let mut factor = raised;
+        let mut raised = plain.clone();
+        for part in 0..=PRICES.len() {
+            raised = stress.part(&factor, rank, part, None, &mut observe)?;
+            factor.clone_from(&raised.factor);
+        }
+        if !run.goes_on() {
+            return Err(run.no_model());
+        }
         let lifted = raised.cost < BETTER * plain.cost;
         let best = if lifted { raised } else { plain };
         // What stays is what the picture is laid by; all that was there, where too
@@ -375,7 +430,13 @@ impl Model {
         });
         let moved = (squares.sum::<f64>() / stay.len().max(1) as f64).sqrt() * stress.scale;
         let repeated = given - news.len();
-        let mut fit = map.model(items, repeated, &stress, factor, best.cost, &work)?;
+        let counters = Counters {
+            steps: done,
+            updates: done,
+            ..Counters::default()
+        };
+        let report = Report::new(Stop::Converged, counters);
+        let mut fit = map.model(items, repeated, &stress, factor, best.cost, report)?;
         let counters = &mut fit.model.card.counters;
         counters.steps += self.card.counters.steps;
         counters.updates += self.card.counters.updates;
@@ -440,10 +501,10 @@ impl<'a> Stress<'a> {
     fn lower(
         &self,
         start: Mat<f64>,
-        free: usize,
-        price: f64,
+        (free, price): (usize, f64),
         (iterations, decrease): (usize, f64),
-        work: &mut Work<'_>,
+        state: Option<SolverState>,
+        observe: Observe<'_>,
     ) -> Result<Found> {
         let square = |d: &Dissimilarity| (Bound::Equal, (d.value / self.scale).powi(2));
         let lifted = Lifted {
@@ -466,13 +527,12 @@ impl<'a> Stress<'a> {
         let solver = Solver::ConjugateGradient {
             precondition: false,
         };
-        if work.stopped {
-            return Ok(Found {
-                factor: start,
-                cost: f64::INFINITY,
-            });
-        }
-        let solved = solver.solve(&lifted, vec![start], limits, &mut |_| work.go_on());
+        let rank = start.ncols();
+        let mut observer = |step: &Iteration<'_>| observe(step.cost, &|| step.state());
+        let solved = match &state {
+            None => solver.solve(&lifted, vec![start], limits, &mut observer),
+            Some(state) => solver.resume(&lifted, rank, state, limits, &mut observer)?,
+        };
         let factor = solved.point.into_iter().next();
         let factor = factor.filter(|g| solved.cost.is_finite() && g.is_all_finite());
         let lost = || Error::input("the dissimilarities leave the range of numbers");
@@ -482,32 +542,26 @@ impl<'a> Stress<'a> {
         })
     }
 
-    /// Lowers squared stress with room to pass, presses flat, and goes on in the
-    /// plane.
-    fn lift(&self, start: Mat<f64>, rank: usize, work: &mut Work<'_>) -> Result<Found> {
-        let room = start.ncols();
-        let mut factor = start;
-        for price in PRICES {
-            let axes = principal(&factor, room)?;
-            factor = self.lower(axes, rank, price, LIFTED, work)?.factor;
+    /// One part of the way of a map: squared stress with room to pass, then with a
+    /// growing price on it, and at last in the coordinates wanted.
+    fn part(
+        &self,
+        factor: &Mat<f64>,
+        rank: usize,
+        part: usize,
+        state: Option<SolverState>,
+        observe: Observe<'_>,
+    ) -> Result<Found> {
+        match PRICES.get(part) {
+            Some(&price) => {
+                let axes = principal(factor, factor.ncols())?;
+                self.lower(axes, (rank, price), LIFTED, state, observe)
+            }
+            None => {
+                let axes = principal(factor, rank)?;
+                self.lower(axes, (rank, 0.0), FLAT, state, observe)
+            }
         }
-        self.lower(principal(&factor, rank)?, rank, 0.0, FLAT, work)
-    }
-}
-
-impl<'a> Work<'a> {
-    fn new(see: See<'a>) -> Self {
-        Work {
-            see,
-            done: 0,
-            stopped: false,
-        }
-    }
-
-    fn go_on(&mut self) -> bool {
-        self.done += 1;
-        self.stopped = !(self.see)(self.done);
-        !self.stopped
     }
 }
 
@@ -517,7 +571,7 @@ fn place(d: &Dissimilarity) -> (u32, u32) {
 }
 
 /// Each pair once, with the last of its dissimilarities.
-fn unique(known: Vec<Dissimilarity>) -> Vec<Dissimilarity> {
+fn unique(known: &[Dissimilarity]) -> Vec<Dissimilarity> {
     let pairs: BTreeMap<(u32, u32), f64> = known.iter().map(|d| (place(d), d.value)).collect();
     let one = |((left, right), value)| Dissimilarity { left, right, value };
     pairs.into_iter().map(one).collect()

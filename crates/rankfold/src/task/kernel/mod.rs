@@ -14,193 +14,137 @@ mod source;
 mod starts;
 
 pub use evaluation::KernelTruth;
-pub use fit::{KernelConstraints, KernelFit};
-pub use map::{Map, MapFit, MapUpdate};
+pub use fit::KernelConstraints;
+pub use map::{Map, MapData, MapUpdate};
 pub use source::KernelStart;
 
 use super::metric::{MetricLearner, MetricSolver};
+use super::run::{Fit, Run};
+use super::{Learn, threads};
 use crate::data::Labelled;
 use crate::linalg::Retraction;
 use crate::model::{KernelFunction, Model, Steps};
-use crate::{Error, Real, Result};
+use crate::options::Options;
+use crate::{Error, Real, Result, choices, options};
 
-/// Learns kernels: options with their defaults, then [`Kernel::fit`].
-///
-/// ```
-/// use rankfold::Rows;
-/// use rankfold::data::{Labelled, Labels};
-/// use rankfold::task::{Kernel, KernelTruth};
-///
-/// // Classes differ in the second column; the first varies more.
-/// let rows = (0..40).map(|i| [f64::from(i * 7 % 40), f64::from(i % 2 * 3 + i % 3)]);
-/// let rows = Labelled::new(Rows::from_dense(rows).unwrap());
-/// let rows = rows.with_labels(Labels::single((0..40).map(|i| i % 2))).unwrap();
-///
-/// let model = Kernel::polar().rank(2).constraints(200).fit(&rows).unwrap();
-/// let found = model.evaluate_kernel(KernelTruth::of(&rows)).unwrap();
-/// assert!(found.metrics["nmi"] > found.baselines[0].metrics["nmi"]);
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Kernel {
-    learner: MetricLearner,
-    solver: Option<MetricSolver>,
-    rank: Option<usize>,
-    function: KernelFunction,
-    alpha: f64,
-    constraints: Option<usize>,
-    warm: Option<bool>,
-    iterations: usize,
-    tolerance: f64,
-    subspace_weight: f64,
-    retraction: Retraction,
-    seed: u64,
-    threads: usize,
-    preprocess: Steps,
+choices! {
+    /// The kernel of rows that K starts from.
+    pub enum KernelName {
+        /// x · y
+        Linear = "linear",
+        /// exp(−γ ‖x − y‖²), centered
+        Gaussian = "gaussian",
+    }
+}
+
+choices! {
+    /// Where learning starts.
+    pub enum KernelInit {
+        /// The best approximation of the starting kernel
+        Start = "start",
+        /// The same, after distances were learned in its range
+        Range = "range",
+    }
+}
+
+options! {
+    /// Learns kernels: options with their defaults, then [`Kernel::fit`].
+    ///
+    /// ```
+    /// use rankfold::Rows;
+    /// use rankfold::data::{Labelled, Labels};
+    /// use rankfold::task::{Kernel, KernelTruth};
+    ///
+    /// // Classes differ in the second column; the first varies more.
+    /// let rows = (0..40).map(|i| [f64::from(i * 7 % 40), f64::from(i % 2 * 3 + i % 3)]);
+    /// let rows = Labelled::new(Rows::from_dense(rows).unwrap());
+    /// let rows = rows.with_labels(Labels::single((0..40).map(|i| i % 2))).unwrap();
+    ///
+    /// let model = Kernel::default().rank(2).constraints(200).fit(&rows).unwrap();
+    /// let found = model.evaluate_kernel(KernelTruth::of(&rows)).unwrap();
+    /// assert!(found.metrics["nmi"] > found.baselines[0].metrics["nmi"]);
+    /// ```
+    pub struct Kernel: "kernel" {
+        /// Learning algorithm.
+        learner: MetricLearner = MetricLearner::Polar,
+            among ["polar", "flat", "cone-affine", "cone-logdet", "cone-log", "cone-flat"];
+        /// How the cost is lowered [default: cg in the range of the start, descent by long
+        /// steps after it].
+        solver: Option<MetricSolver> = None, among ["descent", "cg", "trust-region"];
+        /// Rank of K, at most the number of items; the default is lowered to the rank of the
+        /// start.
+        rank: usize = RANK, in Range::COUNT, for "`polar` and `flat`" if |o| !o.learner.is_cone();
+        /// The kernel of rows that K starts from.
+        kernel: KernelName = KernelName::Linear;
+        /// γ of the Gaussian kernel [default: 1 over the mean squared distance of two rows].
+        gamma: Option<f64> = None, in Range::POSITIVE,
+            for "`--kernel gaussian`" if |o| o.kernel == KernelName::Gaussian;
+        /// By what share squared distances should shrink inside a class and grow between
+        /// classes.
+        alpha: f64 = 0.25, in Range::SHARE;
+        /// Number of random pairs, by labels [default: 10 an item, up to 100,000].
+        constraints: Option<usize> = None, in Range::COUNT;
+        /// Where learning starts [default: range for `polar`, start for others].
+        init: Option<KernelInit> = None;
+        /// Iterations at most, in the range of the start and after it.
+        iterations: usize = 300, in Range::COUNT, effect Length;
+        /// Stop when an iteration lowers the cost, or moves K, by at most this share.
+        tolerance: f64 = 1e-9, in Range::NOT_NEGATIVE;
+        /// λ of `polar`: 0 learns in the subspace of the start only.
+        subspace_weight: f64 = 0.5, in Range::UNIT,
+            for "`--learner polar`" if |o| o.learner == MetricLearner::Polar;
+        /// How the factor of `polar` returns to orthonormal columns.
+        retraction: Retraction = Retraction::Uf,
+            for "`--learner polar`" if |o| o.learner == MetricLearner::Polar;
+        shared seed;
+        shared threads;
+        shared preprocessing;
+        shared curve_every;
+    }
 }
 
 /// The rank, where the start has as many directions, unless another is asked for.
 const RANK: usize = 20;
 
-/// Iterations of each of the two parts of a run.
-const ITERATIONS: usize = 300;
-
-impl Default for Kernel {
-    fn default() -> Self {
-        Self::polar()
-    }
-}
-
 impl Kernel {
-    /// The polar geometry of W = U B Uᵀ.
-    pub fn polar() -> Self {
-        Self::new(MetricLearner::Polar)
-    }
-
-    /// The flat geometry of W = G Gᵀ.
-    pub fn flat() -> Self {
-        Self::new(MetricLearner::Flat)
-    }
-
     /// By the name of the learner.
     pub fn new(learner: MetricLearner) -> Self {
-        Kernel {
-            learner,
-            solver: None,
-            rank: None,
-            function: KernelFunction::Linear,
-            alpha: 0.25,
-            constraints: None,
-            warm: None,
-            iterations: ITERATIONS,
-            tolerance: 1e-9,
-            subspace_weight: 0.5,
-            retraction: Retraction::Uf,
-            seed: 0,
-            threads: 1,
-            preprocess: Steps::default(),
+        Self::default().learner(learner)
+    }
+
+    fn thread_count(&self) -> usize {
+        threads(self.threads)
+    }
+
+    fn steps_of_rows(&self) -> Steps {
+        Steps::of(self.weight, self.normalize, self.standardize)
+    }
+
+    fn function(&self) -> KernelFunction {
+        match self.kernel {
+            KernelName::Linear => KernelFunction::Linear,
+            KernelName::Gaussian => KernelFunction::Gaussian { gamma: self.gamma },
         }
     }
 
-    /// The learner.
-    pub fn learner(&self) -> MetricLearner {
-        self.learner
-    }
-
-    /// How the cost is lowered. By default conjugate gradients in the range of the
-    /// start and descent by long steps after it: of all kernels that keep to the
-    /// constraints, long steps find one that keeps to them with more room.
-    pub fn solver(mut self, solver: MetricSolver) -> Self {
-        self.solver = Some(solver);
-        self
-    }
-
-    /// The rank of W; by default 20, or that of the start where it is less.
-    pub fn rank(mut self, rank: usize) -> Self {
-        self.rank = Some(rank);
-        self
-    }
-
-    /// The kernel of rows that W starts from.
-    pub fn function(mut self, function: KernelFunction) -> Self {
-        self.function = function;
-        self
-    }
-
-    /// α: distances should shrink by this share inside a class, and grow by it
-    /// between classes.
-    pub fn alpha(mut self, alpha: f64) -> Self {
-        self.alpha = alpha;
-        self
-    }
-
-    /// How many random pairs are drawn where items have labels; by default 10 an
-    /// item, up to 100,000.
-    pub fn constraints(mut self, count: usize) -> Self {
-        self.constraints = Some(count);
-        self
-    }
-
-    /// Whether distances in the subspace of the start are learned first. By default
-    /// polar learning does so, and flat learning does not.
-    pub fn warm(mut self, warm: bool) -> Self {
-        self.warm = Some(warm);
-        self
-    }
-
-    /// Iterations at most, of each of the two parts of a run.
-    pub fn iterations(mut self, iterations: usize) -> Self {
-        self.iterations = iterations;
-        self
-    }
-
-    /// When to stop: an iteration lowers the cost, or moves G, by at most this share.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
-    }
-
-    /// λ of the polar geometry: 0 keeps the subspace as it is.
-    pub fn subspace_weight(mut self, weight: f64) -> Self {
-        self.subspace_weight = weight;
-        self
-    }
-
-    /// The way back to orthonormal columns, in the polar geometry.
-    pub fn retraction(mut self, retraction: Retraction) -> Self {
-        self.retraction = retraction;
-        self
-    }
-
-    /// The seed of everything random.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Threads; the result does not depend on it.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
-        self
-    }
-
-    /// What is done to rows first.
-    pub fn preprocess(mut self, steps: Steps) -> Self {
-        self.preprocess = steps;
-        self
+    /// The rank that was asked for.
+    fn rank_given(&self) -> Option<usize> {
+        (self.rank != RANK).then_some(self.rank)
     }
 
     /// Learns from rows with classes.
     pub fn fit<R: Real>(&self, data: &Labelled<R>) -> Result<Model> {
-        let start = KernelStart::Rows(data);
-        let truth = KernelConstraints::Labels(&data.labels);
-        let fit = self.fit_with(start, truth, &mut |_| true)?;
-        Ok(fit.model)
+        Ok(self.fit_with(data.into(), Run::default())?.model)
     }
 
     /// Whether the range of the start is learned in first.
     fn is_warm(&self) -> bool {
         let polar = self.learner == MetricLearner::Polar;
-        self.warm.unwrap_or(polar) || self.is_fixed_range()
+        let usual = match polar {
+            true => KernelInit::Range,
+            false => KernelInit::Start,
+        };
+        self.init.unwrap_or(usual) == KernelInit::Range || self.is_fixed_range()
     }
 
     /// Whether it is all that is learned in.
@@ -210,39 +154,37 @@ impl Kernel {
 
     /// Checks options that do not depend on the data.
     pub fn check(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::input(message));
-        if self.learner.is_baseline() {
-            return refuse(format!("`{}` does not learn kernels", self.learner.name()));
+        self.check_table()?;
+        match self.is_fixed_range() && self.init == Some(KernelInit::Start) {
+            true => Err(Error::option(
+                "init",
+                "must be range with `--subspace-weight 0`, which learns in the range of the start only",
+            )),
+            false => Ok(()),
         }
-        if self.rank == Some(0) {
-            return refuse("the rank must be at least 1".into());
+    }
+}
+
+/// What a kernel is learned from.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelData<'a, R> {
+    /// Where K starts.
+    pub start: KernelStart<'a, R>,
+    /// What is known of distances.
+    pub truth: KernelConstraints<'a>,
+}
+
+impl<'a, R> From<&'a Labelled<R>> for KernelData<'a, R> {
+    fn from(rows: &'a Labelled<R>) -> Self {
+        KernelData {
+            start: KernelStart::Rows(rows),
+            truth: KernelConstraints::Labels(&rows.labels),
         }
-        if self.learner.is_cone() && self.rank.is_some() {
-            return refuse(format!(
-                "`{}` learns matrices of full rank: leave the rank out",
-                self.learner.name()
-            ));
-        }
-        if !(0.0..=1.0).contains(&self.subspace_weight) {
-            return refuse(format!(
-                "the subspace weight must be from 0 to 1, found {}",
-                self.subspace_weight
-            ));
-        }
-        if !(0.0..1.0).contains(&self.alpha) {
-            return refuse(format!(
-                "alpha must be from 0 to below 1, found {}",
-                self.alpha
-            ));
-        }
-        if let KernelFunction::Gaussian { gamma: Some(gamma) } = self.function
-            && !(gamma > 0.0 && gamma.is_finite())
-        {
-            return refuse(format!("gamma must be above 0, found {gamma}"));
-        }
-        if !(self.tolerance >= 0.0) {
-            return refuse("the tolerance must be at least 0".into());
-        }
-        Ok(())
+    }
+}
+
+impl<'a, R: Real> Learn<KernelData<'a, R>> for Kernel {
+    fn learn(&self, data: KernelData<'a, R>, run: Run<'_>) -> Result<Fit> {
+        self.fit_with(data, run)
     }
 }

@@ -1,8 +1,8 @@
 //! What metrics are compared with: ITML and LEGO, on all features or after PCA.
 
-use super::engine::{Bounded, Lowered, Told};
+use super::engine::{Bounded, Lowered, Observer, Seen};
 use super::fit::{Part, Setup};
-use crate::batch::{Ended, Itml, principal};
+use crate::batch::{Ended, Iteration, Itml, SolverState, principal};
 use crate::form::Full;
 use crate::linalg::symmetric;
 use crate::online::{Learner, Lego, RankOne, Step};
@@ -35,7 +35,8 @@ impl<R: Real> Setup<'_, R> {
         part: &Part,
         first: &Mat<f64>,
         bounds: &[Bounded],
-        told: Told<'_>,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
     ) -> Result<Lowered> {
         let (directions, x) = self.reduced(part, first)?;
         let itml = Itml {
@@ -43,7 +44,19 @@ impl<R: Real> Setup<'_, R> {
             rounds: self.options.iterations.unwrap_or(Itml::default().rounds),
             ..Itml::default()
         };
-        let solved = itml.solve(&x, bounds, &mut |round| told(round.number, f64::NAN, first))?;
+        let mut observed = |round: &Iteration<'_, Mat<f64>>| {
+            // W is not shown on the way: it lives in other directions.
+            observer(&Seen {
+                number: round.number,
+                cost: f64::NAN,
+                factor: first,
+                state: &|| round.state(),
+            })
+        };
+        let solved = match state {
+            None => itml.solve(&x, bounds, &mut observed)?,
+            Some(state) => itml.resume(&x, bounds, state, &mut observed)?,
+        };
         lowered(directions, &solved.point, solved.iterations, solved.ended)
     }
 

@@ -3,7 +3,8 @@
 
 use super::{MetricLearner, MetricSolver};
 use crate::batch::{
-    Armijo, Bound, Bounds, Distances, Ended, Limits, Pair, Points, PsdRegression, Solver, Wish,
+    Armijo, Bound, Bounds, Distances, Ended, Iteration, Limits, Pair, Points, PsdRegression,
+    Solver, SolverState, Wish,
 };
 use crate::linalg::Retraction;
 use crate::manifold::{Affine, Flat, LogEuclidean, PolarPsd, Semidefinite};
@@ -39,8 +40,20 @@ pub(crate) struct Lowered {
     pub ended: Ended,
 }
 
-/// Told of each iteration: its number, the cost after it, and G. False ends the work.
-pub(crate) type Told<'a> = &'a mut dyn FnMut(usize, f64, &Mat<f64>) -> bool;
+/// An iteration of a run.
+pub(crate) struct Seen<'a> {
+    /// Its number, from 1; 0 is the start.
+    pub number: usize,
+    /// The cost after it; not a number where it was not computed.
+    pub cost: f64,
+    /// G after it.
+    pub factor: &'a Mat<f64>,
+    /// What is needed to resume from here.
+    pub state: &'a dyn Fn() -> SolverState,
+}
+
+/// Observes each iteration; false ends the work.
+pub(crate) type Observer<'a> = &'a mut dyn FnMut(&Seen<'_>) -> bool;
 
 impl Engine {
     /// Lowers the cost of bounds from W = G Gᵀ.
@@ -49,12 +62,13 @@ impl Engine {
         points: &Points,
         bounds: &[Bounded],
         start: &Mat<f64>,
-        told: Told<'_>,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
     ) -> Result<Lowered> {
         let pairs = bounds.iter().map(|(pair, ..)| *pair).collect();
         let list = bounds.iter().map(|&(_, bound, y)| (bound, y)).collect();
         let distances = Distances::new(points, pairs, self.threads)?;
-        self.lower(distances, Bounds { list }, start, told)
+        self.lower(distances, Bounds { list }, start, state, observer)
     }
 
     /// Lowers any cost of distances from W = G Gᵀ.
@@ -63,7 +77,8 @@ impl Engine {
         distances: Distances<'_>,
         wish: impl Wish,
         start: &Mat<f64>,
-        told: Told<'_>,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
     ) -> Result<Lowered> {
         let polar = PolarPsd {
             subspace_weight: self.subspace_weight,
@@ -71,15 +86,26 @@ impl Engine {
         };
         match self.learner {
             MetricLearner::Flat | MetricLearner::ConeFlat => {
-                self.on(Flat, distances, wish, start, told)
+                self.on(Flat, distances, wish, start, state, observer)
             }
-            MetricLearner::Polar => self.on(polar, distances, wish, start, told),
-            MetricLearner::ConeAffine => self.on(Affine::default(), distances, wish, start, told),
+            MetricLearner::Polar => self.on(polar, distances, wish, start, state, observer),
+            MetricLearner::ConeAffine => {
+                self.on(Affine::default(), distances, wish, start, state, observer)
+            }
             MetricLearner::ConeLogdet => {
                 let first_order = true;
-                self.on(Affine { first_order }, distances, wish, start, told)
+                self.on(
+                    Affine { first_order },
+                    distances,
+                    wish,
+                    start,
+                    state,
+                    observer,
+                )
             }
-            MetricLearner::ConeLog => self.on(LogEuclidean, distances, wish, start, told),
+            MetricLearner::ConeLog => {
+                self.on(LogEuclidean, distances, wish, start, state, observer)
+            }
             other => Err(Error::input(format!(
                 "`{}` does not learn in batch with this solver",
                 other.name()
@@ -93,7 +119,8 @@ impl Engine {
         distances: Distances<'_>,
         wish: impl Wish,
         start: &Mat<f64>,
-        told: Told<'_>,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
     ) -> Result<Lowered> {
         let solver = match self.solver {
             MetricSolver::Descent => Solver::Descent(self.armijo),
@@ -118,10 +145,22 @@ impl Engine {
             decrease: self.tolerance,
             gradient: 0.0,
         };
-        let (factor, solved) =
-            regression.solve(solver, point, limits, self.tolerance, &mut |step| {
-                told(step.number, step.cost, step.at)
-            });
+        let mut observed = |step: &Iteration<'_, Mat<f64>>| {
+            observer(&Seen {
+                number: step.number,
+                cost: step.cost,
+                factor: step.at,
+                state: &|| step.state(),
+            })
+        };
+        let (factor, solved) = match state {
+            None => regression.solve(solver, point, limits, self.tolerance, &mut observed),
+            Some(state) => {
+                let rank = start.ncols();
+                let share = self.tolerance;
+                regression.resume(solver, rank, state, limits, share, &mut observed)?
+            }
+        };
         if !(solved.cost.is_finite() && factor.is_all_finite()) {
             return Err(Error::input(
                 "the cost leaves the range of numbers: scale the features or the distances",

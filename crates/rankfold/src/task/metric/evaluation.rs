@@ -38,7 +38,7 @@ impl Model {
         let mut unknown_entries = 0;
         let mut ready = |data: Labelled<R>, names: &mut Ids| -> Result<Judged<R>> {
             let found = classes(&data.labels, |i| data.ids.name(i).into_owned());
-            let found = found.map_err(super::fit::needs_one_label)?;
+            let found = found?;
             let found = renamed(names, &data.labels, found);
             let prepared = self.prepare(data.rows, &data.features)?;
             unknown_entries += prepared.unknown_entries;

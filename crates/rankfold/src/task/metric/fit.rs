@@ -1,11 +1,12 @@
 //! A run of [`Metric`] on rows.
 
 use super::constraints::{given, random, squared_distance_levels};
-use super::engine::{Bounded, Engine, Told};
+use super::engine::{Bounded, Engine, Observer, Seen};
 use super::nearby::{nearby, star};
+use super::session::fingerprint;
 use super::start::start;
 use super::{Metric, MetricData, MetricInit, MetricLearner, MetricSolver};
-use crate::batch::{Armijo, Bounds, Distances, Ended, Points, Wish};
+use crate::batch::{Armijo, Bounds, Distances, Ended, Points, SolverState, Wish};
 use crate::data::Constraint;
 use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Psd, Tall};
@@ -23,6 +24,7 @@ use crate::task::run::{CurvePoint, Fit, Run};
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Iterations on given constraints unless others are asked for.
@@ -66,7 +68,7 @@ pub(super) struct Part {
 }
 
 /// Where a run starts, and how long it goes on.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Plan {
     init: MetricInit,
     steps: usize,
@@ -79,6 +81,8 @@ pub(super) struct Setup<'a, R: Real> {
     pub things: Things<'a, R>,
     pub train: Part,
     pub validation: Option<Part>,
+    /// Changes when any of the data does.
+    pub fingerprint: u64,
 }
 
 /// The smaller the error, the better.
@@ -113,7 +117,7 @@ impl<'a, R: Real> Setup<'a, R> {
         let wanted =
             constraints.is_none() || judged || options.init == Some(MetricInit::ClassMeans);
         let all = match wanted {
-            true => Some(classes(&data.labels, name).map_err(needs_one_label)?),
+            true => Some(classes(&data.labels, name)?),
             false => None,
         };
         if valid.is_some() && options.valid_fraction > 0.0 {
@@ -152,7 +156,7 @@ impl<'a, R: Real> Setup<'a, R> {
         let validation = match valid {
             Some(valid) => {
                 let name = |i: usize| valid.ids.name(i).into_owned();
-                let found = classes(&valid.labels, name).map_err(needs_one_label)?;
+                let found = classes(&valid.labels, name)?;
                 let mut names = data.labels.names.clone();
                 let found = renamed(&mut names, &valid.labels, found);
                 let same = data.features.align(valid.rows.clone(), &valid.features)?;
@@ -177,6 +181,7 @@ impl<'a, R: Real> Setup<'a, R> {
             things,
             train,
             validation,
+            fingerprint: fingerprint(data, constraints, valid),
         })
     }
 
@@ -234,33 +239,40 @@ impl<'a, R: Real> Setup<'a, R> {
         Ok(random(classes, count, levels, self.options.seed))
     }
 
-    /// Learns from a part of the rows. `told` is called with the start as well, as
+    /// Learns from a part of the rows. The observer sees the start as well, as
     /// iteration 0.
     fn learn(
         &self,
         part: &Part,
         constraints: Option<&[Constraint]>,
         (rank, plan): (usize, Plan),
-        told: Told<'_>,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
     ) -> Result<Learned> {
         let options = &self.options;
         let threads = options.thread_count();
         let classes = part.classes.as_deref();
         let first = start(plan.init, &part.points, classes, rank, threads)?;
         let levels = squared_distance_levels(&part.points, &first, options.seed, threads)?;
-        if !told(0, f64::NAN, &first) || plan.steps == 0 {
+        let at_start = Seen {
+            number: 0,
+            cost: f64::NAN,
+            factor: &first,
+            state: &|| SolverState::new("start", 0),
+        };
+        if !observer(&at_start) || plan.steps == 0 {
             return Ok(Learned::at(first, levels));
         }
         if constraints.is_none() && options.uses_neighbors() {
-            return self.learn_neighbours(part, first, levels, plan.steps, told);
+            return self.learn_neighbors(part, first, levels, plan.steps, state, observer);
         }
         let bounds = self.bounds(part, constraints, levels)?;
         let mut engine = self.engine();
         engine.iterations = plan.steps;
         let lowered = match options.learner {
-            MetricLearner::Itml => self.itml(part, &first, &bounds, told)?,
+            MetricLearner::Itml => self.itml(part, &first, &bounds, state, observer)?,
             MetricLearner::Lego => self.lego(part, &first, &bounds)?,
-            _ => engine.bounds(&part.points, &bounds, &first, told)?,
+            _ => engine.bounds(&part.points, &bounds, &first, state, observer)?,
         };
         let pairs = bounds.iter().map(|(pair, ..)| *pair).collect();
         let distances = Distances::new(&part.points, pairs, threads)?;
@@ -281,24 +293,32 @@ impl<'a, R: Real> Setup<'a, R> {
 
     /// Looks for the nearest rows, learns for some iterations that those of other
     /// classes are to be farther, and looks again.
-    fn learn_neighbours(
+    fn learn_neighbors(
         &self,
         part: &Part,
         first: Mat<f64>,
         levels: Levels,
         steps: usize,
-        told: Told<'_>,
+        mut state: Option<&SolverState>,
+        observer: Observer<'_>,
     ) -> Result<Learned> {
         let threads = self.options.thread_count();
         let classes = part.classes.as_deref().unwrap_or_default();
         let star = star(classes, self.options.neighbors, FAR)?;
         let mut engine = self.engine();
+        let shape = (first.nrows(), first.ncols());
         let mut out = Learned::at(first, levels);
         let (mut done, mut on, mut scale) = (0, true, None);
+        if let Some(state) = state {
+            done = state.number("before")? as usize;
+            scale = Some(state.number("scale")?);
+            out.factor = state.block("round", shape)?.clone();
+        }
         while on && done < steps {
+            let begun = out.factor.clone();
             let (pairs, mut margins) = nearby(&part.points, classes, &out.factor, star, threads);
             // Each round has a scale of its own, and nothing holds W to the one before:
-            // it is brought back to the first, which leaves all neighbours as they are.
+            // it is brought back to the first, which leaves all neighbors as they are.
             let first = *scale.get_or_insert(margins.scale);
             out.factor *= faer::Scale((first / margins.scale).sqrt());
             margins = margins.of_scale(first);
@@ -308,8 +328,19 @@ impl<'a, R: Real> Setup<'a, R> {
                 distances.clone(),
                 margins.clone(),
                 &out.factor,
-                &mut |i, cost, g| {
-                    on = told(done + i, cost, g);
+                state.take(),
+                &mut |seen| {
+                    // The round can be found again from where it began.
+                    let state = || {
+                        let state = (seen.state)().with_block("round", begun.clone());
+                        let state = state.with_number("before", done as f64);
+                        state.with_number("scale", first)
+                    };
+                    on = observer(&Seen {
+                        number: done + seen.number,
+                        state: &state,
+                        ..*seen
+                    });
                     on
                 },
             )?;
@@ -343,7 +374,7 @@ impl<'a, R: Real> Setup<'a, R> {
 
     /// Where to start and how long to go on. What is not given is chosen by how well
     /// the nearest rows vote for held-out ones.
-    fn plan(&self, rank: usize, given: bool) -> Result<Plan> {
+    fn plan(&self, rank: usize, given: bool, driver: &mut Driver<'_, Mat<f64>>) -> Result<Plan> {
         let options = &self.options;
         let starts = self.starts(rank, given);
         let all = match (options.iterations, options.uses_neighbors()) {
@@ -377,14 +408,15 @@ impl<'a, R: Real> Setup<'a, R> {
             for (init, scores) in starts.iter().zip(&mut scores) {
                 let mut at = 0;
                 let mut last = f64::NAN;
-                self.learn(&train, None, (rank, fixed(*init)), &mut |done, _, g| {
-                    if all.get(at) == Some(&done) {
-                        last = self.disorder(&train, &test, g);
+                self.learn(&train, None, (rank, fixed(*init)), None, &mut |seen| {
+                    if all.get(at) == Some(&seen.number) {
+                        last = self.disorder(&train, &test, seen.factor);
                         scores[at] += last;
                         at += 1;
                     }
-                    true
+                    driver.goes_on()
                 })?;
+                driver.check_interrupted()?;
                 // A run that converged stays where it is.
                 scores[at..].iter_mut().for_each(|score| *score += last);
             }
@@ -460,32 +492,43 @@ impl<'a, R: Real> Setup<'a, R> {
                 return Err(one_class());
             }
         }
-        let plan = self.plan(rank, constraints.is_some())?;
         let every = Some(options.curve_every.unwrap_or(1));
-        let course = Course::new(plan.steps as u64, every).judged_by(merit);
-        let mut driver = Driver::new(run, course, options.patience);
+        let course = Course::new(0, every).judged_by(merit);
+        let driver = Driver::new(run, course, options, self.fingerprint)?;
+        let mut driver = driver.patient(options.patience, self.validation.is_some())?;
+        let resumed = driver.resume(options)?;
+        let plan: Plan = match &resumed {
+            Some(resumed) => resumed.stage()?,
+            None => self.plan(rank, constraints.is_some(), &mut driver)?,
+        };
+        driver.decided(&plan)?;
+        driver.course.total = plan.steps as u64;
         let metrics = |factor: &Mat<f64>| -> Option<Metrics> {
             let error = self.knn_error(self.validation.as_ref()?, factor);
             Some([("knn_error".to_owned(), error)].into())
         };
         let baseline = options.learner.is_baseline();
+        let state = resumed.as_ref().map(|resumed| &resumed.solver);
         let learned = self.learn(
             &self.train,
             constraints,
             (rank, plan),
-            &mut |done, cost, g| {
+            state,
+            &mut |seen: &Seen<'_>| {
                 // Baselines have no W to show on the way.
-                let now = || metrics(g).filter(|_| !baseline);
-                done == 0 || driver.iteration(cost, now, || g.clone())
+                let now = || metrics(seen.factor).filter(|_| !baseline);
+                let factor = || seen.factor.clone();
+                seen.number == 0 || driver.iteration(seen.cost, now, factor, seen.state)
             },
         )?;
+        driver.check_interrupted()?;
         if baseline {
             driver.course.counters.steps = learned.iterations as u64;
             driver.course.counters.updates = learned.iterations as u64;
             driver.measure(metrics(&learned.factor), || learned.factor.clone());
         }
         let report = driver
-            .finish(learned.ended)
+            .finish(learned.ended)?
             .with("constraints", learned.constraints)
             .with("violated", learned.violated)
             .with("cost", learned.cost);
@@ -602,20 +645,6 @@ pub(super) fn usual(classes: &[u32]) -> Result<usize> {
 
 fn one_class() -> Error {
     Error::input("all rows are of one class: a metric needs two classes at least, or constraints")
-}
-
-pub(super) fn needs_one_label(error: Error) -> Error {
-    let message = error.message.replace("similarity needs", "a metric needs");
-    Error { message, ..error }
-}
-
-/// A point of the curve without metrics.
-fn point(iterations: usize, cost: f64) -> CurvePoint {
-    CurvePoint {
-        counters: counters(iterations),
-        loss: cost,
-        metrics: Metrics::new(),
-    }
 }
 
 fn counters(iterations: usize) -> Counters {

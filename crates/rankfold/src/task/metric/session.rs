@@ -149,7 +149,7 @@ impl Metric {
         let form = shaped(self.learner, stored::<R>(&first)?)?;
         let (mut work, course) = self.work(setup, data, form, levels, init)?;
         work.choose_rule()?;
-        Ok(Session::new(work, course))
+        Session::new(work, course)
     }
 
     /// Goes on from a checkpoint of the same run.
@@ -204,7 +204,7 @@ impl Metric {
             .subspace_weight(self.subspace_weight);
         let work = MetricWork {
             options: self.clone(),
-            fingerprint: fingerprint(data.rows, data.constraints, data.valid),
+            fingerprint: setup.fingerprint,
             stepper: Stepper {
                 learner,
                 rule: StepRule::Constant(0.0),
@@ -494,7 +494,7 @@ fn factor<R: Real>(form: FormRef<'_, R>) -> Result<Mat<f64>> {
 }
 
 /// Changes when any of the data does.
-fn fingerprint<R: Real>(
+pub(super) fn fingerprint<R: Real>(
     data: &Labelled<R>,
     constraints: Option<&[Constraint]>,
     valid: Option<&Labelled<R>>,

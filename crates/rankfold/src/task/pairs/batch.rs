@@ -4,7 +4,9 @@
 use super::inputs::Inputs;
 use super::session::merit;
 use super::{Pairs, PairsData, PairsSolver};
-use crate::batch::{Armijo, Ended, Limits, Penalty, Regression, Solver, SparsePairs};
+use crate::batch::{
+    Armijo, Ended, Iteration, Limits, Penalty, Regression, Solver, SolverState, SparsePairs,
+};
 use crate::form::{Factored, Form, Tall};
 use crate::manifold::{Balanced, Blocks, Embedded, Factors, FixedRank, Polar, svd_of_product};
 use crate::online::Rule;
@@ -42,11 +44,16 @@ impl Pairs {
         let start = work.factors();
         let total = self.iterations.unwrap_or(ITERATIONS);
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1))).judged_by(merit);
-        let mut driver = Driver::new(run, course, self.patience);
+        let validated = !work.inputs.validation.is_empty();
+        let fingerprint = work.inputs.fingerprint ^ work.inputs.objects_fingerprint.unwrap_or(0);
+        let mut driver = Driver::new(run, course, self, fingerprint)?;
+        driver = driver.patient(self.patience, validated)?;
         driver.trials = session.trials().to_vec();
+        let resumed = driver.resume(self)?;
         let solve = Solve {
             solver,
             lambda: self.regularization,
+            state: resumed.as_ref().map(|resumed| &resumed.solver),
             limits: Limits {
                 iterations: usize::try_from(total).unwrap_or(usize::MAX),
                 ..Limits::default()
@@ -81,7 +88,7 @@ impl Pairs {
                 &mut driver,
             ),
         }?;
-        let report = driver.finish(ended);
+        let report = driver.finish(ended)?;
         let counters = driver.counters();
         let Course { best, history, .. } = driver.course;
         let factors = best.map_or(last, |best| best.model);
@@ -93,13 +100,14 @@ impl Pairs {
     }
 }
 
-struct Solve {
+struct Solve<'s> {
+    state: Option<&'s SolverState>,
     solver: Solver,
     lambda: f64,
     limits: Limits,
 }
 
-impl Solve {
+impl Solve<'_> {
     fn on<M: FixedRank, R: Real>(
         &self,
         manifold: M,
@@ -117,16 +125,21 @@ impl Solve {
         let start: Blocks = space
             .point(&left, &right)
             .ok_or_else(|| Error::input("the start has lost rank to working precision"))?;
-        let solved = self
-            .solver
-            .solve(&regression, start, self.limits, &mut |step| {
-                let metrics = || {
-                    let (left, right) = space.factors(step.at);
-                    let validated = !inputs.validation.is_empty();
-                    validated.then(|| inputs.errors(&left, &right))
-                };
-                driver.iteration(step.cost, metrics, || space.factors(step.at))
-            });
+        let rank = left.ncols();
+        let mut observer = |step: &Iteration<'_>| {
+            let metrics = || {
+                let (left, right) = space.factors(step.at);
+                let validated = !inputs.validation.is_empty();
+                validated.then(|| inputs.errors(&left, &right))
+            };
+            let factors = || space.factors(step.at);
+            driver.iteration(step.cost, metrics, factors, &|| step.state())
+        };
+        let (solver, limits) = (self.solver, self.limits);
+        let solved = match self.state {
+            Some(state) => solver.resume(&regression, rank, state, limits, &mut observer)?,
+            None => solver.solve(&regression, start, limits, &mut observer),
+        };
         Ok((space.factors(&solved.point), solved.ended))
     }
 }

@@ -88,7 +88,7 @@ impl Pairs {
             Some(size) => work.stepper.step.size = size,
             None => work.choose_step(course.total),
         }
-        Ok(Session::new(work, course))
+        Session::new(work, course)
     }
 
     /// Goes on from a checkpoint of the same run.

@@ -103,7 +103,7 @@ impl Ranking {
             None if !self.has_steps() => work.stepper.step.size = self.aggressiveness,
             None => work.choose_step(course.total),
         }
-        Ok(Session::new(work, course))
+        Session::new(work, course)
     }
 
     /// Goes on from a checkpoint of the same run.

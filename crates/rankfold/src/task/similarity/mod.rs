@@ -20,7 +20,7 @@ use super::{Learn, check_length, rank_for};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
-use crate::model::{Metrics, Model, Projection, Score, Steps};
+use crate::model::{Metrics, Model, Projection, Score};
 use crate::online::{AromaOptions, Rule, Shape, Step, UpdateOn};
 use crate::options::{Options, Range};
 use crate::random::normal_at;
@@ -220,10 +220,6 @@ impl Similarity {
             new_covariance: self.covariance == Covariance::New,
             inverse_diagonal: self.inverse_diagonal,
         }
-    }
-
-    fn steps_of_rows(&self) -> Steps {
-        Steps::of(self.weight, self.normalize, self.standardize)
     }
 
     /// The options with a learner for data with objects, where none was given.
@@ -446,13 +442,13 @@ fn from_zero<R: Real>(
     )))
 }
 
-/// The one class of each row; similarity has no use for rows with several.
+/// The one class of each row; a row with several, or with none, is an error.
 pub(super) fn classes(labels: &Labels, name: impl Fn(usize) -> String) -> Result<Vec<u32>> {
     (0..labels.len())
         .map(|i| match labels.of(i) {
             [class] => Ok(*class),
             other => Err(Error::input(format!(
-                "row `{}` has {} labels, similarity needs exactly one",
+                "row `{}` has {} labels, expected exactly one",
                 name(i),
                 other.len()
             ))),

@@ -73,7 +73,7 @@ impl Similarity {
             None if options.learner.is_aroma() => work.stepper.step.size = options.confidence_r,
             None => work.choose_step(course.total)?,
         }
-        Ok(Session::new(work, course))
+        Session::new(work, course)
     }
 
     /// Goes on from a checkpoint of the same run.
