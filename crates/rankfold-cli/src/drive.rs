@@ -139,6 +139,9 @@ impl Drive<'_> {
 
     fn report(&self, fit: &Fit, written: Option<&Path>, seconds: f64) -> Result<()> {
         let (model, report) = (&fit.model, &fit.report);
+        for note in &report.notes {
+            self.output.note(note);
+        }
         let (card, counters) = (&model.card, &report.counters);
         let (learner, rank) = (&card.learner, model.rank());
         let aroma = learner.parse().is_ok_and(Rule::is_aroma);

@@ -23,20 +23,42 @@ impl Given {
     /// An error for a flag that does not apply to such a model. `applies` lists the
     /// options that do; `always` those that apply to any model.
     pub fn only(&self, model: &Model, always: &[&str], applies: &[&str]) -> Result<()> {
-        let allowed = |id: &&String| {
-            let is = |name: &&str| *name == id.as_str();
-            always.iter().chain(applies).any(is)
-        };
-        match self.0.iter().find(|id| !allowed(id)) {
+        self.only_for(models(&model.knowledge), &[always, applies].concat())
+    }
+}
+
+impl Given {
+    /// Whether an option was typed.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|id| id == name)
+    }
+
+    /// An error for an option that is not in this list.
+    pub fn only_for(&self, what: &str, applies: &[&str]) -> Result<()> {
+        match self.0.iter().find(|id| !applies.contains(&id.as_str())) {
             None => Ok(()),
-            Some(id) => {
-                let models = models(&model.knowledge);
-                // Its flag is not its name.
-                let name = if id == "condition" { "where" } else { id };
-                Err(Error::option(name, format!("does not apply to {models}")))
-            }
+            Some(id) => Err(Error::option(
+                flag_name(id),
+                format!("does not apply to {what}"),
+            )),
         }
     }
+
+    /// An error for an option that is in this list.
+    pub fn none_of(&self, what: &str, names: &[&str]) -> Result<()> {
+        match self.0.iter().find(|id| names.contains(&id.as_str())) {
+            None => Ok(()),
+            Some(id) => Err(Error::option(
+                flag_name(id),
+                format!("applies only to {what}"),
+            )),
+        }
+    }
+}
+
+/// The name of an option by its id: one flag is not called so.
+fn flag_name(id: &str) -> &str {
+    if id == "condition" { "where" } else { id }
 }
 
 /// The options of files of rows.

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use indicatif::ProgressBar;
 use rankfold::data::{RatingColumns, Ratings, TaskRows, read_edges};
 use rankfold::gossip::{Schedule, Status};
+use rankfold::options::OptionValue;
 use rankfold::task::{Clip, Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, GraphShape};
 use rankfold::{Error, Result};
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ use crate::paths;
 use crate::shared_options::Precision;
 use crate::task_columns::ColumnsOfTasks;
 use crate::task_options::TaskOptions;
-use crate::train_completion::clip;
 
 /// Lines that tell of a run where there is no terminal.
 const LINES: u64 = 10;
@@ -95,7 +95,7 @@ struct RunCompletion {
     columns: RatingColumns,
 
     /// The range to which predictions are clipped: `auto` is that of the ratings, `none`, or LOW,HIGH
-    #[arg(long, value_name = "RANGE", default_value = "auto", value_parser = clip,
+    #[arg(long, value_name = "RANGE", default_value = "auto", value_parser = Clip::parse,
         allow_hyphen_values = true)]
     clip: Clip,
 

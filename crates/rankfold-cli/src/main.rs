@@ -10,7 +10,6 @@ mod given;
 mod gossip;
 mod info;
 mod interrupt;
-mod kernel_options;
 mod neighbors;
 mod output;
 mod paths;

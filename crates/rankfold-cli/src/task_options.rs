@@ -38,8 +38,8 @@ impl TaskOptions {
     pub fn multitask(&self, rank: usize) -> Multitask {
         let options = Multitask::new()
             .rank(rank)
-            .bias(!self.no_bias)
-            .common(!self.no_common)
+            .no_bias(self.no_bias)
+            .no_common(self.no_common)
             .common_ridge(self.common_ridge);
         match self.standardize {
             None => options,

@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
-use rankfold::batch::Ended;
+use clap::Args;
 use rankfold::data::TaskRows;
-use rankfold::task::{MultitaskEvent, MultitaskFit, MultitaskSolver, TaskTrial};
+use rankfold::options::Options;
+use rankfold::task::TaskData;
 use rankfold::{Multitask, Result};
-use serde_json::json;
 
-use crate::interrupt::Interrupt;
-use crate::output::{Output, shown};
-use crate::paths;
+use crate::drive::Drive;
+use crate::output::Output;
+use crate::shared_options::RunFiles;
+use crate::table::Table;
 use crate::task_columns::ColumnsOfTasks;
-use crate::task_options::TaskOptions;
 
 /// Learn many regressions that share a subspace of their features
 ///
@@ -48,212 +47,36 @@ pub struct TrainMultitask {
     #[command(flatten)]
     columns: ColumnsOfTasks,
 
-    /// Who learns
-    #[arg(long, value_enum, default_value_t = LearnerName::Grassmann)]
-    learner: LearnerName,
-
-    /// How the subspace is searched for
-    #[arg(long, value_enum, default_value_t = SolverName::TrustRegion)]
-    solver: SolverName,
-
-    /// The dimension of the subspace
-    #[arg(long, value_name = "R", default_value_t = 3)]
-    rank: usize,
-
-    /// λ of λ/2 ‖w‖² a task, beside half of its squared errors [default: chosen by validation]
-    #[arg(long, value_name = "L")]
-    regularization: Option<f64>,
+    #[command(flatten)]
+    files: RunFiles,
 
     #[command(flatten)]
-    tasks: TaskOptions,
-
-    /// Iterations at most, for each ridge on the way down
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    iterations: usize,
-
-    /// Stop when an iteration lowers the cost by at most this share
-    #[arg(long, value_name = "T", default_value_t = 1e-10)]
-    tolerance: f64,
-
-    /// Rows to make choices on; all of DATA is learned from then
-    #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
-    valid: Option<PathBuf>,
-
-    /// Make choices on this share of each task, which is learned from in the end [default: .2 where
-    /// there is something to choose]
-    #[arg(long, value_name = "F")]
-    valid_fraction: Option<f64>,
-
-    /// Seed of everything random; the same seed gives the same bytes
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-
-    /// Threads [default: all cores]; the result does not depend on it
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum LearnerName {
-    /// A subspace, with least squares for the weights of each task
-    Grassmann,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum SolverName {
-    /// Gauss–Newton steps in a trust region
-    TrustRegion,
-    /// Along conjugate directions
-    Cg,
-    /// Along the gradient, with steps found by halving
-    Descent,
+    options: Table<Multitask>,
 }
 
 impl TrainMultitask {
-    fn options(&self) -> Multitask {
-        // The only one.
-        let LearnerName::Grassmann = self.learner;
-        let mut options = self
-            .tasks
-            .multitask(self.rank)
-            .solver(match self.solver {
-                SolverName::TrustRegion => MultitaskSolver::TrustRegion,
-                SolverName::Cg => MultitaskSolver::Cg,
-                SolverName::Descent => MultitaskSolver::Descent,
-            })
-            .iterations(self.iterations)
-            .tolerance(self.tolerance)
-            .seed(self.seed)
-            .threads(crate::threads(self.threads));
-        if let Some(lambda) = self.regularization {
-            options = options.regularization(lambda);
-        }
-        if let Some(fraction) = self.valid_fraction {
-            options = options.valid_fraction(fraction);
-        }
-        options
-    }
-
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        let options = self.options();
+        let options = &self.options.0;
+        self.files.check(&self.output, &[Some(&self.data)])?;
         options.check()?;
-        let inputs = [Some(self.data.as_path()), self.valid.as_deref()];
-        paths::check(&[Some(&self.output)], &inputs)?;
         let columns = self.columns.or(None);
-        let data = TaskRows::read(&self.data, &columns)?;
-        let valid = self.valid.as_ref();
-        let valid = valid
-            .map(|path| TaskRows::read(path, &columns))
-            .transpose()?;
-        let interrupt = Interrupt::watch();
-        let bar = output.progress("iterations");
-        let mut done = 0;
-        let mut watch = |event: MultitaskEvent<'_>| {
-            match event {
-                MultitaskEvent::Iteration(..) => {
-                    done += 1;
-                    bar.set_position(done);
-                }
-                MultitaskEvent::Tried(trial) => output.milestone(
-                    &bar,
-                    &format!(
-                        "scaling `{}`, regularization {}: validation nmse {:.4} after {} iterations",
-                        trial.standardize.name(),
-                        shown(trial.regularization),
-                        trial.nmse,
-                        trial.iterations
-                    ),
-                ),
-            }
-            !interrupt.requested()
+        let rows = TaskRows::read(&self.data, &columns)?;
+        let valid = self.files.valid.as_ref();
+        let valid = valid.map(|path| TaskRows::read(path, &columns));
+        let valid = valid.transpose()?;
+        let data = TaskData {
+            rows: &rows,
+            columns: Some(&columns),
+            valid: valid.as_ref(),
         };
-        let found = options.fit(&data, &columns, valid.as_ref(), &mut watch);
-        bar.finish_and_clear();
-        let Some(found) = found.map_err(|e| e.in_file(&self.data))? else {
-            output.note("interrupted while choosing: there is no model yet");
-            std::process::exit(130);
+        let drive = Drive {
+            output,
+            model: &self.output,
+            files: &self.files,
+            task: Multitask::TASK,
+            start,
         };
-        if let Some(asked) = found.lost_rank {
-            output.note(&format!(
-                "the tasks use a subspace of dimension {} only, not {asked}",
-                found.model.rank()
-            ));
-        }
-        if found.constant_tasks > 0 {
-            output.note(&format!(
-                "the targets of {} tasks are all the same: there is little to learn from them",
-                found.constant_tasks
-            ));
-        }
-        found.model.save(&self.output)?;
-        self.report(&found, &data, start, output)
-    }
-
-    fn report(
-        &self,
-        found: &MultitaskFit,
-        data: &TaskRows,
-        start: Instant,
-        output: &Output,
-    ) -> Result<()> {
-        let seconds = start.elapsed().as_secs_f64();
-        let (_, card) = found.model.task_parts()?;
-        let stopped = match found.ended {
-            Ended::Converged => "converged",
-            Ended::Iterations => "steps",
-            Ended::Told => "interrupted",
-        };
-        let trial = |t: &TaskTrial| {
-            json!({
-                "standardize": t.standardize.name(),
-                "regularization": t.regularization,
-                "iterations": t.iterations,
-                "nmse": t.nmse,
-            })
-        };
-        let (tasks, features) = (data.names.len(), data.features.len());
-        let (rank, scaling) = (found.model.rank(), card.standardize.name());
-        let report = json!({
-            "format": 1,
-            "task": "multitask",
-            "learner": found.model.card.learner,
-            "solver": card.solver,
-            "rank": rank,
-            "steps": found.iterations,
-            "updates": found.iterations,
-            "refused": 0,
-            "step_size": null,
-            "regularization": card.prior.ridge,
-            "bias_ridge": card.prior.bias_ridge,
-            "standardize": scaling,
-            "seed": self.seed,
-            "stopped": stopped,
-            "tasks": tasks,
-            "features": features,
-            "rows": data.len(),
-            "cost": found.cost,
-            "trials": found.trials.iter().map(trial).collect::<Vec<_>>(),
-            "seconds": seconds,
-            "model": self.output.display().to_string(),
-            "metrics": found.metrics,
-        });
-        let mut text = format!(
-            "{}subspace of dimension {rank} for {tasks} tasks: {} rows of {features} features, {} \
-             iterations, scaling `{scaling}`, regularization {}, {seconds:.1} s",
-            if found.ended == Ended::Told {
-                "interrupted: "
-            } else {
-                ""
-            },
-            data.len(),
-            found.iterations,
-            shown(card.prior.ridge),
-        );
-        for (name, value) in &found.metrics {
-            text += &format!("\nvalidation {name}: {value:.4}");
-        }
-        text += &format!("\n{}", self.output.display());
-        output.learned(&self.output, &report, &text, found.ended == Ended::Told)
+        drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))
     }
 }

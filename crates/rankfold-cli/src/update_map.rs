@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use rankfold::data::read_dissimilarities;
 use rankfold::model::Knowledge;
-use rankfold::task::Map;
+use rankfold::task::{Event, Run};
 use rankfold::{Error, Model, Result};
 use serde_json::json;
 
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::train_kernel::note_map;
 
 /// What a map goes on with.
 pub struct UpdateMap<'a> {
@@ -33,21 +32,23 @@ impl UpdateMap<'_> {
         let n = items.len();
         let interrupt = Interrupt::watch();
         let bar = output.counter("iterations");
-        let found = model.update_map(items, news, crate::threads(None), &mut |done| {
-            bar.set_position(done as u64);
+        let run = Run::default().observed(|event| {
+            if let Event::Progress { done, .. } = event {
+                bar.set_position(*done);
+            }
             !interrupt.requested()
         });
+        let found = model.update_map(&items, &news, crate::threads(None), run);
         bar.finish_and_clear();
         let found = found.map_err(|e| e.in_file(self.stream))?;
         let fit = &found.fit;
-        if fit.interrupted {
-            output.note("interrupted: the map was not written");
-            std::process::exit(130);
+        for note in &fit.report.notes {
+            output.note(note);
         }
-        note_map(fit, Map::new().rank(fit.model.rank()).few_pairs(n), output);
         fit.model.save(self.output)?;
         let seconds = self.start.elapsed().as_secs_f64();
         let path = self.output.display().to_string();
+        let more = &fit.report.more;
         let report = json!({
             "format": 1,
             "task": "kernel",
@@ -57,13 +58,13 @@ impl UpdateMap<'_> {
             "changed": found.changed,
             "new_items": found.new_items,
             "items": n,
-            "pairs": fit.pairs,
-            "parts": fit.parts,
+            "pairs": more["pairs"],
+            "parts": more["parts"],
             "lifted": found.lifted,
             "moved": found.moved,
-            "cost": fit.cost,
-            "stress": fit.stress,
-            "steps": fit.iterations,
+            "cost": more["cost"],
+            "stress": more["stress"],
+            "steps": fit.report.counters.steps,
             "stopped": "end",
             "seconds": seconds,
             "model": path,
@@ -71,7 +72,11 @@ impl UpdateMap<'_> {
         let text = format!(
             "map of {n} items: {} pairs added, {} changed, {} new items, stress {:.4}; \
              other items moved by {:.4}, {seconds:.1} s\n{path}",
-            found.added, found.changed, found.new_items, fit.stress, found.moved
+            found.added,
+            found.changed,
+            found.new_items,
+            more["stress"].as_f64().unwrap_or(f64::NAN),
+            found.moved
         );
         if self.output == Path::new("-") {
             output.result_beside_data(&report, &text);

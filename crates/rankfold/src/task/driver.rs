@@ -176,13 +176,14 @@ impl<'r, T: Keep> Driver<'r, T> {
     }
 
     /// Takes note of an iteration; false ends the run. Metrics, the model and the state of
-    /// the solver are asked for where they are needed.
+    /// the solver are asked for where they are needed. A fit without a state starts anew
+    /// when the run is resumed.
     pub fn iteration(
         &mut self,
         cost: f64,
         metrics: impl FnOnce() -> Option<Metrics>,
         model: impl FnOnce() -> T,
-        state: &dyn Fn() -> SolverState,
+        state: Option<&dyn Fn() -> SolverState>,
     ) -> bool {
         let before = self.course.counters.steps;
         self.count(cost);
@@ -192,7 +193,7 @@ impl<'r, T: Keep> Driver<'r, T> {
         }
         let (done, total) = (self.course.counters.steps, self.course.total);
         if self.is_interrupted() || self.run.checkpoint_is_due(before, done, total) {
-            self.save(Some(&state()));
+            self.save(state.map(|state| state()).as_ref());
         }
         self.stopped.is_none()
     }

@@ -23,8 +23,8 @@ mod triplet;
 
 pub use checkpoint::Checkpoint;
 pub use completion::{
-    Clip, Completed, CompletedMatrix, Completion, CompletionEvent, CompletionLearner,
-    CompletionSolver, CompletionStart, RatingLearner, RatingTrial, Recommendations,
+    Clip, CompletedMatrix, Completion, CompletionEvent, CompletionInit, CompletionLearner,
+    CompletionSolver, Ranks, RatingData, RatingLearner, RatingTrial, Recommendations,
 };
 pub use gossip::{
     Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, GraphShape, WatchGossip,
@@ -39,7 +39,7 @@ pub use metric::{
     StepSchedule, squared_distance_levels,
 };
 pub use multitask::{
-    Multitask, MultitaskEvent, MultitaskFit, MultitaskSolver, TaskLearner, TaskTrial,
+    Multitask, MultitaskEvent, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner, TaskTrial,
 };
 pub use online::Online;
 pub use pairs::{Pairs, PairsData, PairsSession, PairsSolver};

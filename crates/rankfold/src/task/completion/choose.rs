@@ -64,7 +64,7 @@ pub(super) struct Judge<'a> {
 
 /// What a judge tells of.
 pub(super) enum Seen<'a> {
-    Iteration(&'a dyn Fn() -> Fitted),
+    Iteration(f64, &'a dyn Fn() -> Fitted),
     Trial(&'a Trial),
 }
 
@@ -100,8 +100,8 @@ impl Judge<'_> {
             iterations,
             noise,
             ..
-        } = method.fit(observed, part, rank, warm, &mut |n, model| {
-            if !(self.go_on)(Seen::Iteration(model)) {
+        } = method.fit(observed, part, rank, warm, &mut |n, cost, model| {
+            if !(self.go_on)(Seen::Iteration(cost, model)) {
                 told = true;
                 return false;
             }

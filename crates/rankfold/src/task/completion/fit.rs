@@ -1,6 +1,6 @@
 //! One fit of a factorisation with everything given.
 
-use super::learner::{CompletionLearner, CompletionSolver, CompletionStart, Method};
+use super::learner::{CompletionInit, CompletionLearner, CompletionSolver, Method};
 use super::online::{factors_of, form_for, gain, rule_of, step_on, tall_factors};
 use crate::Result;
 use crate::batch::{
@@ -22,9 +22,9 @@ pub(super) struct Fit {
     pub noise: Option<f64>,
 }
 
-/// Called after each iteration with its number and a way to look at the model;
-/// false ends the work.
-pub(super) type See<'a> = &'a mut dyn FnMut(usize, &dyn Fn() -> Fitted) -> bool;
+/// Called after each iteration with its number, the cost after it and a snapshot of the
+/// model; false ends the work.
+pub(super) type See<'a> = &'a mut dyn FnMut(usize, f64, &dyn Fn() -> Fitted) -> bool;
 
 /// The purpose of the random order of entries.
 const ORDER: u64 = 0x0de5;
@@ -102,7 +102,9 @@ impl Method {
                     centre: base.centre,
                     ..fitted
                 };
-                let mut see = |n: usize, model: &dyn Fn() -> Fitted| see(n, &|| offset(model()));
+                let mut see = |n: usize, cost: f64, model: &dyn Fn() -> Fitted| {
+                    see(n, cost, &|| offset(model()))
+                };
                 let bare = Fitted {
                     biases: None,
                     centre: 0.0,
@@ -130,7 +132,7 @@ impl Method {
         let mut noise = None;
         let solved = bayes.solve(self.iterations, self.tolerance, &mut |sweep| {
             noise = Some(sweep.cost);
-            see(sweep.number, &|| sweep.at.model())
+            see(sweep.number, sweep.cost, &|| sweep.at.model())
         });
         Fit {
             fitted: solved.point,
@@ -192,7 +194,7 @@ impl Method {
                 );
             }
             done = pass + 1;
-            if !see(done, &|| model(&learner, &biases)) {
+            if !see(done, f64::NAN, &|| model(&learner, &biases)) {
                 ended = Ended::Told;
                 break;
             }
@@ -211,14 +213,14 @@ impl Method {
         let mut model = base;
         while model.rank() < rank {
             let more = match self.start {
-                CompletionStart::Continuation => 1,
+                CompletionInit::Continuation => 1,
                 _ => rank - model.rank(),
             };
             model = self.grown(entries, model, more);
             if model.rank() < rank {
                 let mut told = false;
-                let fit = self.run(entries, model, stage(self), &mut |n, model| {
-                    told = !see(done + n, model);
+                let fit = self.run(entries, model, stage(self), &mut |n, cost, model| {
+                    told = !see(done + n, cost, model);
                     !told
                 });
                 (model, done) = (fit.fitted, done + fit.iterations);
@@ -235,8 +237,8 @@ impl Method {
                 }
             }
         }
-        let fit = self.run(entries, model, self.iterations, &mut |n, model| {
-            see(done + n, model)
+        let fit = self.run(entries, model, self.iterations, &mut |n, cost, model| {
+            see(done + n, cost, model)
         });
         Fit {
             iterations: done + fit.iterations,
@@ -254,7 +256,7 @@ impl Method {
         let k = model.rank();
         let (n, m) = (model.left.nrows(), model.right.nrows());
         let found = match self.start {
-            CompletionStart::Random => None,
+            CompletionInit::Random => None,
             _ if self.learner == CompletionLearner::OptSpace && k == 0 => {
                 let counts = [entries.rows, entries.columns]
                     .map(|lines| (0..lines.len()).map(|i| lines.count(i)).collect());
@@ -324,7 +326,7 @@ impl Method {
                     threads: self.threads,
                 };
                 let solved = als.solve(model, limits, &mut |sweep| {
-                    see(sweep.number, &|| sweep.at.clone())
+                    see(sweep.number, sweep.cost, &|| sweep.at.clone())
                 });
                 Fit {
                     fitted: solved.point,
@@ -351,7 +353,7 @@ impl Method {
                     ..model.clone()
                 };
                 let solved = Svp { problem }.solve(start, limits, &mut |step| {
-                    see(step.number, &|| with(&step.at.0, &step.at.1))
+                    see(step.number, step.cost, &|| with(&step.at.0, &step.at.1))
                 });
                 Fit {
                     fitted: with(&solved.point.0, &solved.point.1),
@@ -374,7 +376,7 @@ impl Method {
                 let solved = self
                     .solver()
                     .solve(&objective, vec![u, v], limits, &mut |step| {
-                        see(step.number, &|| with(step.at))
+                        see(step.number, step.cost, &|| with(step.at))
                     });
                 Fit {
                     fitted: with(&solved.point),
@@ -394,7 +396,7 @@ impl Method {
             CompletionSolver::Descent => Solver::Descent(Armijo::default()),
             CompletionSolver::TrustRegion => Solver::TrustRegion,
             _ => Solver::ConjugateGradient {
-                precondition: self.start == CompletionStart::Continuation,
+                precondition: self.start == CompletionInit::Continuation,
             },
         }
     }
@@ -450,7 +452,7 @@ impl Method {
         let solved = self
             .solver()
             .solve(&regression, start, limits, &mut |step| {
-                see(step.number, &|| with(step.at))
+                see(step.number, step.cost, &|| with(step.at))
             });
         Fit {
             fitted: with(&solved.point),
@@ -486,7 +488,7 @@ impl Method {
         let solved = self
             .solver()
             .solve(&problem, vec![start], limits, &mut |step| {
-                see(step.number, &|| with(step.at))
+                see(step.number, step.cost, &|| with(step.at))
             });
         Fit {
             fitted: with(&solved.point),

@@ -1,63 +1,40 @@
 //! Who completes a matrix, and how.
 
 use crate::linalg::Retraction;
-use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
+use crate::{Error, Result, choices};
 
-/// The ways to complete a matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CompletionLearner {
-    /// The strongest for the data.
-    Auto,
-    /// Variational Bayes.
-    Bayes,
-    /// Alternating least squares.
-    Als,
-    /// U B Vᵀ up to rotations.
-    Polar,
-    /// G Hᵀ up to changes of basis.
-    Balanced,
-    /// The manifold of matrices of the rank, as it lies among all.
-    Embedded,
-    /// A subspace, with least squares for the rest.
-    Grassmann,
-    /// Two factors as plain numbers (MMMF).
-    Gradient,
-    /// Singular value projection.
-    Svp,
-    /// Two subspaces, with least squares for the core.
-    OptSpace,
-    /// LORETA, online only.
-    Loreta,
+choices! {
+    /// The ways to complete a matrix.
+    pub enum CompletionLearner {
+        /// The strongest for the data
+        Auto = "auto",
+        /// Variational Bayes: no penalty to choose
+        Bayes = "bayes",
+        /// Alternating least squares
+        Als = "als",
+        /// The polar geometry U B Vᵀ
+        Polar = "polar",
+        /// The balanced geometry G Hᵀ
+        Balanced = "balanced",
+        /// The embedded manifold of matrices of the rank
+        Embedded = "embedded",
+        /// A subspace, with least squares for the rest
+        Grassmann = "grassmann",
+        /// Baseline: two factors as plain numbers (MMMF)
+        Gradient = "gradient",
+        /// Baseline: singular value projection
+        Svp = "svp",
+        /// Baseline: two subspaces, with least squares for the core
+        OptSpace = "optspace",
+        /// LORETA, online only
+        Loreta = "loreta",
+    }
 }
 
 impl CompletionLearner {
-    /// All of them, with their names.
-    pub const ALL: [(CompletionLearner, &'static str); 11] = [
-        (CompletionLearner::Auto, "auto"),
-        (CompletionLearner::Bayes, "bayes"),
-        (CompletionLearner::Als, "als"),
-        (CompletionLearner::Polar, "polar"),
-        (CompletionLearner::Balanced, "balanced"),
-        (CompletionLearner::Embedded, "embedded"),
-        (CompletionLearner::Grassmann, "grassmann"),
-        (CompletionLearner::Gradient, "gradient"),
-        (CompletionLearner::Svp, "svp"),
-        (CompletionLearner::OptSpace, "optspace"),
-        (CompletionLearner::Loreta, "loreta"),
-    ];
-
-    /// Its name on the command line and in models.
-    pub fn name(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(learner, _)| *learner == self);
-        found.expect("every learner has a name").1
-    }
-
-    /// The learner of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, n)| *n == name);
-        found.map(|(learner, _)| *learner)
+    /// Whether it is, or may turn out to be, variational Bayes.
+    pub(super) fn is_bayes(self) -> bool {
+        matches!(self, CompletionLearner::Auto | CompletionLearner::Bayes)
     }
 
     /// Whether a penalty belongs to it, which validation can choose.
@@ -83,34 +60,23 @@ impl CompletionLearner {
     }
 }
 
-/// How a learner solves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CompletionSolver {
-    /// In the one way that the learner has.
-    Own,
-    /// One entry after the other.
-    Online,
-    /// Along the gradient.
-    Descent,
-    /// Along conjugate directions.
-    Cg,
-    /// By Gauss–Newton steps.
-    TrustRegion,
+choices! {
+    /// How a learner solves.
+    pub enum CompletionSolver {
+        /// In the one way that the learner has
+        Own = "own",
+        /// One entry after the other
+        Online = "online",
+        /// Along the gradient
+        Descent = "descent",
+        /// Conjugate gradients
+        Cg = "cg",
+        /// Gauss–Newton steps in a trust region
+        TrustRegion = "trust-region",
+    }
 }
 
 impl CompletionSolver {
-    /// Its name on the command line and in models.
-    pub fn name(self) -> &'static str {
-        match self {
-            CompletionSolver::Own => "own",
-            CompletionSolver::Online => "online",
-            CompletionSolver::Descent => "descent",
-            CompletionSolver::Cg => "cg",
-            CompletionSolver::TrustRegion => "trust-region",
-        }
-    }
-
     /// Checks that a learner solves like this.
     pub(super) fn check(self, learner: CompletionLearner) -> Result<()> {
         use CompletionLearner::{Balanced, Gradient, Loreta, Polar};
@@ -123,25 +89,23 @@ impl CompletionSolver {
         if fits {
             return Ok(());
         }
-        Err(Error::input(format!(
-            "`{}` does not solve by `{}`",
-            learner.name(),
-            self.name()
-        )))
+        Err(Error::option(
+            "solver",
+            format!("cannot be `{self}` for `{learner}`"),
+        ))
     }
 }
 
-/// Where a factorisation starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CompletionStart {
-    /// The leading singular pairs of the known entries.
-    #[default]
-    Spectral,
-    /// From rank one up, a few steps each, adding the leading singular pair of what
-    /// is left.
-    Continuation,
-    /// Random factors.
-    Random,
+choices! {
+    /// Where a factorization starts.
+    pub enum CompletionInit {
+        /// The leading singular pairs of the known entries
+        Spectral = "spectral" (default),
+        /// From rank one up, a few steps each, adding the leading singular pair of what is left
+        Continuation = "continuation",
+        /// Random factors
+        Random = "random",
+    }
 }
 
 /// What a run needs to know beside the data.
@@ -149,7 +113,7 @@ pub enum CompletionStart {
 pub(super) struct Method {
     pub learner: CompletionLearner,
     pub solver: CompletionSolver,
-    pub start: CompletionStart,
+    pub start: CompletionInit,
     pub retraction: Retraction,
     pub lambda: f64,
     pub power: f64,

@@ -13,76 +13,189 @@ mod online;
 mod recommend;
 
 pub use choose::Trial as RatingTrial;
-pub use learner::{CompletionLearner, CompletionSolver, CompletionStart};
+pub use learner::{CompletionInit, CompletionLearner, CompletionSolver};
 pub use online::RatingLearner;
 pub use recommend::Recommendations;
 
+use super::course::Course;
+use super::driver::Driver;
+use super::hold_out::hold_out;
+use super::inputs::Fingerprint;
+use super::run::{Fit, Run};
+use super::{Learn, threads};
 use crate::batch::{Ended, Fitted, Observed, Part};
-use crate::data::{Ratings, split_key};
+use crate::data::Ratings;
 use crate::form::{Factored, Tall};
 use crate::linalg::Retraction;
 use crate::manifold::svd_of_product;
-use crate::model::{CompletionCard, HistoryPoint, Metrics, Model, Rated, RatingBiases};
-use crate::{Error, Ids, Real, Result};
+use crate::model::{CompletionCard, HistoryPoint, Model, Rated, RatingBiases};
+use crate::options::{Kind, OptionValue, Options};
+use crate::{Error, Ids, Real, Result, options};
 use choose::{Judge, Seen, Trial};
-use fit::{Fit, biases_only};
+use fit::{Fit as Fitting, biases_only};
 use learner::Method;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-/// To which range predictions are clipped.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// The range to which predictions are clipped.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Clip {
     /// That of the entries which are learned from.
     #[default]
     Auto,
-    /// To none.
+    /// None.
     None,
-    /// To this one.
+    /// This one.
     To(f64, f64),
 }
 
-/// Completion of a matrix: options, checked once.
-#[derive(Debug, Clone)]
-pub struct Completion {
-    learner: CompletionLearner,
-    solver: Option<CompletionSolver>,
-    ranks: (usize, usize),
-    regularization: Option<f64>,
-    power: f64,
-    biases: bool,
-    implicit: bool,
-    iterations: Option<usize>,
-    tolerance: Option<f64>,
-    step_size: Option<f64>,
-    start: Option<CompletionStart>,
-    retraction: Retraction,
-    clip: Clip,
-    valid_fraction: Option<f64>,
-    seed: u64,
-    threads: usize,
+impl OptionValue for Clip {
+    type Argument = Clip;
+    const KIND: Kind = Kind::Text("LOW,HIGH, auto or none");
+    fn from_argument(argument: Clip) -> Self {
+        argument
+    }
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let range = || {
+            let (low, high) = text.split_once(',')?;
+            let (low, high): (f64, f64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+            let finite = low.is_finite() && high.is_finite();
+            (finite && low < high).then_some(Clip::To(low, high))
+        };
+        match text {
+            "auto" => Ok(Clip::Auto),
+            "none" => Ok(Clip::None),
+            _ => range().ok_or_else(|| "`auto`, `none` or a rising range `LOW,HIGH`".into()),
+        }
+    }
+    fn show(&self) -> Option<String> {
+        Some(match self {
+            Clip::Auto => "auto".into(),
+            Clip::None => "none".into(),
+            Clip::To(low, high) => format!("{low},{high}"),
+        })
+    }
+}
+
+/// One rank, or a range of ranks to choose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ranks {
+    first: usize,
+    last: usize,
+}
+
+impl OptionValue for Ranks {
+    type Argument = usize;
+    const KIND: Kind = Kind::Text("K or FIRST..LAST");
+    fn from_argument(rank: usize) -> Self {
+        Ranks {
+            first: rank,
+            last: rank,
+        }
+    }
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        let ranks = first.trim().parse().ok().zip(last.trim().parse().ok());
+        let ranks = ranks.filter(|(first, last)| (1..=*last).contains(first));
+        ranks
+            .map(|(first, last)| Ranks { first, last })
+            .ok_or_else(|| "a rank of at least 1, or a rising range `FIRST..LAST`".into())
+    }
+    fn show(&self) -> Option<String> {
+        Some(match self.first == self.last {
+            true => self.first.to_string(),
+            false => format!("{}..{}", self.first, self.last),
+        })
+    }
+    fn number(&self) -> Option<f64> {
+        Some(self.first as f64)
+    }
+}
+
+/// The rank unless another is asked for.
+const RANK: usize = 10;
+
+options! {
+    /// Completion of a matrix: options with their defaults, then [`Completion::fit`].
+    ///
+    /// ```
+    /// use rankfold::Completion;
+    /// use rankfold::data::Ratings;
+    ///
+    /// let ratings = (0..60).map(|i| (i % 6, i / 6, f64::from((i % 6) * (i / 6) % 5)));
+    /// let ratings = Ratings::from_numbers(ratings)?;
+    /// let model = Completion::default().rank(2).fit::<f32>(ratings)?;
+    /// assert!(model.rating_predictor()?.rating(Some(1), Some(3)).is_finite());
+    /// # Ok::<(), rankfold::Error>(())
+    /// ```
+    pub struct Completion: "completion" {
+        /// Learning algorithm.
+        learner: CompletionLearner = CompletionLearner::Auto;
+        /// How the learner solves [default: trust-region for `grassmann`, cg for other
+        /// geometries].
+        solver: Option<CompletionSolver> = None,
+            among ["online", "descent", "cg", "trust-region"];
+        /// Rank of W. A range such as 2..12 is raised while the error on held-out entries
+        /// falls. The default is lowered to the data.
+        rank: Ranks = Ranks { first: RANK, last: RANK }, in Range::COUNT;
+        /// Penalty λ [default: chosen on held-out entries]. For `grassmann` at most 1.
+        regularization: Option<f64> = None, in Range::NOT_NEGATIVE,
+            for "learners with a penalty: not `auto`, `bayes`, `svp` and `optspace`"
+            if |o| o.learner.has_penalty();
+        /// p of the penalty λ nᵖ of a row of n entries.
+        penalty_power: f64 = 0.5, in Range::UNIT,
+            for "`--learner als`" if |o| o.learner == CompletionLearner::Als;
+        /// Learn no biases of rows and columns.
+        no_bias: bool = false;
+        /// Ignore which items a user rated; use only the ratings.
+        no_implicit: bool = false,
+            for "`auto` and `bayes`" if |o| o.learner.is_bayes();
+        /// Iterations at most, or passes of online solvers.
+        iterations: Option<usize> = None, in Range::COUNT, effect Length;
+        /// Stop when an iteration lowers the cost by at most this share.
+        tolerance: Option<f64> = None, in Range::NOT_NEGATIVE,
+            for "batch solvers" if |o| !o.is_online();
+        /// The step of online solvers, as the share of a residual that a step takes away at a
+        /// typical place [default: chosen on held-out entries].
+        step_size: Option<f64> = None, in Range::POSITIVE,
+            for "`--solver online`" if Completion::is_online;
+        /// Where a factorization starts [default: spectral].
+        init: Option<CompletionInit> = None,
+            for "learners other than `bayes`" if |o| o.learner != CompletionLearner::Bayes;
+        /// How the factors of `polar` return to orthonormal columns.
+        retraction: Retraction = Retraction::Uf,
+            for "`--learner polar`" if |o| o.learner == CompletionLearner::Polar;
+        /// The range to which predictions are clipped: that of the ratings, none, or a given
+        /// one.
+        clip: Clip = Clip::Auto;
+        /// Hold out exactly this share to make choices [default: a tenth where something is to
+        /// be chosen]; it is learned from in the end.
+        valid_fraction: f64 = 0.0, in Range::SHARE;
+        shared seed;
+        shared threads;
+        shared curve_every;
+    }
 }
 
 /// What happens on the way.
 #[derive(Clone, Copy)]
 pub enum CompletionEvent<'a> {
-    /// An iteration of a fit was done: its number, and a way to look at the model.
-    Iteration(usize, &'a dyn Fn() -> Fitted),
+    /// An iteration of a fit was done.
+    Iteration {
+        /// Its number, from 1.
+        number: usize,
+        /// The cost after it; not a number where it was not computed.
+        cost: f64,
+        /// Whether it belongs to the last fit, and not to a trial.
+        last: bool,
+        /// The model after it.
+        model: &'a dyn Fn() -> Fitted,
+    },
     /// A penalty or a rank was tried on validation entries.
     Tried(&'a Trial),
     /// The learner that was chosen, and why.
     Chosen(CompletionLearner, &'a str),
-}
-
-/// A model of ratings, and how it came about.
-#[derive(Debug, Clone)]
-pub struct Completed {
-    /// The model.
-    pub model: Model,
-    /// How it came about.
-    pub matrix: CompletedMatrix,
-    /// Validation metrics, where there were validation entries.
-    pub metrics: Metrics,
-    /// The rank asked for, where the entries hold less.
-    pub lost_rank: Option<usize>,
 }
 
 /// A matrix without holes, and how it came about.
@@ -108,195 +221,68 @@ pub struct CompletedMatrix {
     pub step_size: Option<f64>,
 }
 
-impl Default for Completion {
-    fn default() -> Self {
-        Self::new(CompletionLearner::Auto)
-    }
-}
-
 impl Completion {
-    /// Completion by a learner: rank 10, with biases.
+    /// Completion by a learner.
     pub fn new(learner: CompletionLearner) -> Self {
-        Completion {
-            learner,
-            solver: None,
-            ranks: (10, 10),
-            regularization: None,
-            power: 0.5,
-            biases: true,
-            implicit: true,
-            iterations: None,
-            tolerance: None,
-            step_size: None,
-            start: None,
-            retraction: Retraction::Uf,
-            clip: Clip::Auto,
-            valid_fraction: None,
-            seed: 0,
-            threads: 1,
-        }
-    }
-
-    /// How the learner solves, where it has several ways.
-    pub fn solver(mut self, solver: CompletionSolver) -> Self {
-        self.solver = Some(solver);
-        self
-    }
-
-    /// The rank of W.
-    pub fn rank(self, rank: usize) -> Self {
-        self.ranks(rank, rank)
+        Self::default().learner(learner)
     }
 
     /// A range of ranks: raised from the first while the error on validation entries
     /// falls, to the last at most.
     pub fn ranks(mut self, first: usize, last: usize) -> Self {
-        self.ranks = (first, last);
+        self.rank = Ranks { first, last };
         self
     }
 
-    /// The penalty, instead of one chosen on validation entries.
-    pub fn regularization(mut self, lambda: f64) -> Self {
-        self.regularization = Some(lambda);
-        self
+    fn is_online(&self) -> bool {
+        self.solver.unwrap_or(self.learner.usual_solver()) == CompletionSolver::Online
     }
 
-    /// p of the penalty λ nᵖ of a row of n entries, for alternating least squares.
-    pub fn penalty_power(mut self, power: f64) -> Self {
-        self.power = power;
-        self
-    }
-
-    /// Whether rows and columns have biases, beside a centre.
-    pub fn biases(mut self, biases: bool) -> Self {
-        self.biases = biases;
-        self
-    }
-
-    /// Whether the pattern of known entries tells of rows and columns, for
-    /// variational Bayes.
-    pub fn implicit(mut self, implicit: bool) -> Self {
-        self.implicit = implicit;
-        self
-    }
-
-    /// Iterations at most.
-    pub fn iterations(mut self, iterations: usize) -> Self {
-        self.iterations = Some(iterations);
-        self
-    }
-
-    /// The relative decrease of the cost below which a solver stops.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = Some(tolerance);
-        self
-    }
-
-    /// The step of online solvers, as the share of a residual that a step takes away
-    /// at a usual place; chosen on validation entries unless given.
-    pub fn step_size(mut self, share: f64) -> Self {
-        self.step_size = Some(share);
-        self
-    }
-
-    /// Where it starts.
-    pub fn start(mut self, start: CompletionStart) -> Self {
-        self.start = Some(start);
-        self
-    }
-
-    /// How polar factors come back to orthonormal columns.
-    pub fn retraction(mut self, retraction: Retraction) -> Self {
-        self.retraction = retraction;
-        self
-    }
-
-    /// To which range predictions are clipped.
-    pub fn clip(mut self, clip: Clip) -> Self {
-        self.clip = clip;
-        self
-    }
-
-    /// The share of entries that is held out for choices; they are learned from in
-    /// the end. A tenth unless told otherwise.
-    pub fn valid_fraction(mut self, fraction: f64) -> Self {
-        self.valid_fraction = Some(fraction);
-        self
-    }
-
-    /// The seed of everything random.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Threads; the result does not depend on them.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
-        self
+    fn thread_count(&self) -> usize {
+        threads(self.threads)
     }
 
     /// Checks the options.
     pub fn check(&self) -> Result<()> {
-        let error = |message: String| Err(Error::input(message));
-        let (first, last) = self.ranks;
-        if first == 0 || last < first {
-            return error(format!(
-                "the rank must be at least 1 and a range must rise, found {first}..{last}"
+        self.check_table()?;
+        let Ranks { first, last } = self.rank;
+        if last < first {
+            return Err(Error::option(
+                "rank",
+                format!("must rise, found {first}..{last}"),
             ));
         }
-        if let Some(lambda) = self.regularization {
-            let (most, range) = match self.learner {
-                CompletionLearner::Grassmann => (1.0, "from 0 to 1"),
-                _ => (f64::MAX, "0 or above"),
-            };
-            if !(0.0..=most).contains(&lambda) {
-                return error(format!(
-                    "the regularization must be a number {range}, found {lambda}"
-                ));
-            }
-            if !self.learner.has_penalty() {
-                let name = self.learner.name();
-                return error(format!("`{name}` has no regularization that could be set"));
-            }
-        }
-        if !(0.0..=1.0).contains(&self.power) {
-            let power = self.power;
-            return error(format!(
-                "the penalty power must be from 0 to 1, found {power}"
-            ));
-        }
-        if let Some(fraction) = self.valid_fraction
-            && !(fraction > 0.0 && fraction < 1.0)
+        if self.learner == CompletionLearner::Grassmann
+            && let Some(lambda) = self.regularization.filter(|lambda| *lambda > 1.0)
         {
-            return error(format!(
-                "the share of validation entries must be between 0 and 1, found {fraction}"
+            return Err(Error::option(
+                "regularization",
+                format!("must be at most 1 for `grassmann`, found {lambda}"),
             ));
-        }
-        if let Some(share) = self.step_size
-            && !(share > 0.0 && share.is_finite())
-        {
-            return error(format!("the step size must be above 0, found {share}"));
-        }
-        if self.step_size.is_some() {
-            let solver = self.solver.unwrap_or(self.learner.usual_solver());
-            if solver != CompletionSolver::Online {
-                let name = self.learner.name();
-                return error(format!(
-                    "`{name}` has a step size with the online solver only"
-                ));
-            }
-        }
-        if self.iterations == Some(0) {
-            return error("at least 1 iteration is needed".into());
         }
         if let Clip::To(low, high) = self.clip
             && !(low < high)
         {
-            return error(format!("cannot clip to a range from {low} to {high}"));
+            return Err(Error::option(
+                "clip",
+                format!("must rise, found {low} to {high}"),
+            ));
         }
         self.solver
             .map_or(Ok(()), |solver| solver.check(self.learner))
+    }
+
+    /// The ranks to choose from: the default is lowered to the matrix.
+    fn ranks_for(&self, (n, m): (usize, usize)) -> Result<(usize, usize)> {
+        let (Ranks { first, last }, most) = (self.rank, n.min(m));
+        match last > most {
+            false => Ok((first, last)),
+            true if self.rank == Self::default().rank && most > 0 => Ok((most, most)),
+            true => Err(Error::option(
+                "rank",
+                format!("is {last}, above the {most} that a matrix of {n} by {m} has"),
+            )),
+        }
     }
 
     fn method(&self, learner: CompletionLearner) -> Method {
@@ -311,17 +297,17 @@ impl Completion {
         Method {
             learner,
             solver,
-            start: self.start.unwrap_or_default(),
+            start: self.init.unwrap_or_default(),
             retraction: self.retraction,
             lambda: self.regularization.unwrap_or(0.0),
-            power: self.power,
-            biases: self.biases,
-            implicit: self.implicit,
+            power: self.penalty_power,
+            biases: !self.no_bias,
+            implicit: !self.no_implicit,
             iterations: self.iterations.unwrap_or(iterations),
             tolerance: self.tolerance.unwrap_or(tolerance),
             pace: self.step_size.unwrap_or(PACE),
             seed: self.seed,
-            threads: self.threads,
+            threads: self.thread_count(),
         }
     }
 
@@ -335,17 +321,11 @@ impl Completion {
         watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
     ) -> Result<Option<CompletedMatrix>> {
         self.check()?;
-        let (n, m) = entries.shape();
-        if self.ranks.1 > n.min(m) {
-            return Err(Error::input(format!(
-                "a rank of {} is more than the {} that a matrix of {n} by {m} has",
-                self.ranks.1,
-                n.min(m)
-            )));
-        }
+        let ranks = self.ranks_for(entries.shape())?;
         let scale = self.scale(entries);
-        let mut run = Run {
+        let mut run = Work {
             options: self,
+            ranks,
             entries,
             valid,
             scale,
@@ -372,49 +352,88 @@ impl Completion {
         }))
     }
 
-    /// Learns from ratings, as [`Completion::complete`] does.
-    pub fn fit<R: Real>(
-        &self,
-        ratings: Ratings,
-        valid: Option<&Ratings>,
-        watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
-    ) -> Result<Option<Completed>> {
+    /// Learns from ratings.
+    pub fn fit<R: Real>(&self, ratings: Ratings) -> Result<Model> {
+        let data = RatingData {
+            ratings: Cow::Owned(ratings),
+            valid: None,
+        };
+        Ok(self.fit_with::<R>(data, Run::default())?.model)
+    }
+
+    /// The same with validation ratings, an observer and checkpoints.
+    pub fn fit_with<R: Real>(&self, data: RatingData<'_>, run: Run<'_>) -> Result<Fit> {
+        self.check()?;
+        let valid = data.valid;
         let Ratings {
             users,
             items,
             mut entries,
-            ..
-        } = ratings;
+            repeated,
+        } = data.ratings.into_owned();
         let known = valid.map(|valid| known_part(valid, &users, &items));
         let known = known.transpose()?;
-        let Some(matrix) = self.complete(&mut entries, known.as_ref(), watch)? else {
-            return Ok(None);
-        };
-        let (mut model, lost_rank) = self.model_of::<R>(&matrix, (users, items), &entries)?;
-        let metrics = match valid {
-            Some(valid) => model.evaluate_ratings(valid)?.metrics,
-            None => {
-                let best = matrix
-                    .trials
-                    .iter()
-                    .min_by(|a, b| a.rmse.total_cmp(&b.rmse));
-                let best = best.map(|best| ("rmse".to_owned(), best.rmse));
-                best.into_iter().collect()
+        let total = self.method(self.learner).iterations as u64;
+        let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
+        let fingerprint = fingerprint((&users, &items), &entries);
+        let mut driver: Driver<'_, ()> = Driver::new(run, course, self, fingerprint)?;
+        driver.resume(self)?;
+        let mut watch = |event: CompletionEvent<'_>| match event {
+            CompletionEvent::Iteration {
+                cost, last: true, ..
+            } => driver.iteration(cost, || None, || (), None),
+            CompletionEvent::Iteration { .. } => driver.goes_on(),
+            CompletionEvent::Tried(trial) => driver.tried(trial.into()),
+            CompletionEvent::Chosen(learner, why) => {
+                driver.run.note(format!("learner `{learner}`: {why}"));
+                true
             }
         };
-        if !metrics.is_empty() {
+        let matrix = self.complete(&mut entries, known.as_ref(), &mut watch)?;
+        let Some(matrix) = matrix else {
+            return Err(driver.run.no_model());
+        };
+        let mut report = driver
+            .finish(matrix.ended)?
+            .with("solver", matrix.solver.name())
+            .with("regularization", matrix.regularization)
+            .with("noise", matrix.noise)
+            .with("users", users.len())
+            .with("items", items.len())
+            .with("ratings", entries.count())
+            .with("repeated", repeated);
+        report.counters.steps = matrix.iterations as u64;
+        report.counters.updates = matrix.iterations as u64;
+        let (mut model, lost_rank) = self.model_of::<R>(&matrix, (users, items), &entries)?;
+        report.metrics = match valid {
+            Some(valid) => model.evaluate_ratings(valid)?.metrics,
+            None => {
+                let rmse = matrix.trials.iter().map(|trial| trial.rmse);
+                let best = rmse.min_by(f64::total_cmp);
+                best.map(|rmse| ("rmse".to_owned(), rmse))
+                    .into_iter()
+                    .collect()
+            }
+        };
+        if !report.metrics.is_empty() {
             model.card.history.push(HistoryPoint {
                 counters: model.card.counters,
                 loss: 0.0,
-                metrics: metrics.clone(),
+                metrics: report.metrics.clone(),
             });
         }
-        Ok(Some(Completed {
-            model,
-            matrix,
-            metrics,
-            lost_rank,
-        }))
+        if repeated > 0 {
+            report.notes.push(format!(
+                "{repeated} ratings were replaced by later ones of the same user and item"
+            ));
+        }
+        if let Some(asked) = lost_rank {
+            report.notes.push(format!(
+                "the ratings hold a matrix of rank {} only, not {asked}",
+                model.rank()
+            ));
+        }
+        Ok(Fit { model, report })
     }
 
     /// The model of a matrix that was learned from these entries, and the rank asked
@@ -427,13 +446,13 @@ impl Completion {
     ) -> Result<(Model, Option<usize>)> {
         let all = entries.part(Part::All);
         let (form, lost_rank) = stored::<R>(&matrix.fitted)?;
-        let control = biases_only(all, true, self.threads);
+        let control = biases_only(all, true, self.thread_count());
         let count = |lines: crate::batch::Lines<'_>| {
             (0..lines.len()).map(|i| lines.count(i) as u64).collect()
         };
         let (users_count, items_count): (Vec<u64>, Vec<u64>) =
             (count(all.rows), count(all.columns));
-        let residual = matrix.fitted.rmse(all, self.threads);
+        let residual = matrix.fitted.rmse(all, self.thread_count());
         let biased = matrix.fitted.biases.is_some();
         let biases = RatingBiases {
             bias: matrix.fitted.biases.clone(),
@@ -445,7 +464,7 @@ impl Completion {
         let card = CompletionCard {
             solver: matrix.solver.name().into(),
             regularization: matrix.regularization,
-            penalty_power: (matrix.learner == CompletionLearner::Als).then_some(self.power),
+            penalty_power: (matrix.learner == CompletionLearner::Als).then_some(self.penalty_power),
             mean: matrix.fitted.centre,
             control_mean: control.centre,
             scale: self.scale(entries),
@@ -478,6 +497,58 @@ impl Completion {
     }
 }
 
+/// What ratings are learned from.
+#[derive(Debug, Clone)]
+pub struct RatingData<'a> {
+    /// Ratings; owned ones are used without a copy.
+    pub ratings: Cow<'a, Ratings>,
+    /// Ratings to validate by.
+    pub valid: Option<&'a Ratings>,
+}
+
+impl<'a> From<&'a Ratings> for RatingData<'a> {
+    fn from(ratings: &'a Ratings) -> Self {
+        RatingData {
+            ratings: Cow::Borrowed(ratings),
+            valid: None,
+        }
+    }
+}
+
+impl<'a> Learn<RatingData<'a>> for Completion {
+    fn learn(&self, data: RatingData<'a>, run: Run<'_>) -> Result<Fit> {
+        self.fit_with::<f32>(data, run)
+    }
+}
+
+impl From<&Trial> for super::Trial {
+    fn from(trial: &Trial) -> Self {
+        let mut out = super::Trial::of("rank", trial.rank, "rmse", trial.rmse);
+        match trial.step_size {
+            Some(size) => out.settings.insert("step_size".into(), size.into()),
+            None => out
+                .settings
+                .insert("regularization".into(), trial.regularization.into()),
+        };
+        out.steps = trial.iterations as u64;
+        out
+    }
+}
+
+/// Changes when the ratings do.
+fn fingerprint((users, items): (&Ids, &Ids), entries: &Observed) -> u64 {
+    let mut hash = Fingerprint(0);
+    hash.ids(users);
+    hash.ids(items);
+    let rows = entries.part(Part::All).rows;
+    for i in 0..rows.len() {
+        let (index, value) = rows.line(i);
+        hash.numbers(index.iter().copied());
+        value.iter().for_each(|y| hash.value(*y));
+    }
+    hash.0
+}
+
 /// Ratings of users and items that are known, numbered alike.
 fn known_part(valid: &Ratings, users: &crate::Ids, items: &crate::Ids) -> Result<Observed> {
     let rows = valid.entries.part(Part::All).rows;
@@ -498,8 +569,9 @@ fn known_part(valid: &Ratings, users: &crate::Ids, items: &crate::Ids) -> Result
 }
 
 /// A fit with all choices that come before it.
-struct Run<'a, 'w> {
+struct Work<'a, 'w> {
     options: &'a Completion,
+    ranks: (usize, usize),
     entries: &'a mut Observed,
     valid: Option<&'a Observed>,
     scale: Option<(f64, f64)>,
@@ -514,8 +586,8 @@ const PACE: f64 = 0.03;
 /// low rank, more or less exactly.
 const NEARLY_EXACT: f64 = 0.1;
 
-impl Run<'_, '_> {
-    fn learn(&mut self) -> Result<Option<(Method, Fit)>> {
+impl Work<'_, '_> {
+    fn learn(&mut self) -> Result<Option<(Method, Fitting)>> {
         match self.options.learner {
             CompletionLearner::Auto => self.learn_strongest(),
             learner => self.learn_by(self.options.method(learner)),
@@ -523,7 +595,7 @@ impl Run<'_, '_> {
     }
 
     /// Bayes, unless the entries turn out to be nearly exact.
-    fn learn_strongest(&mut self) -> Result<Option<(Method, Fit)>> {
+    fn learn_strongest(&mut self) -> Result<Option<(Method, Fitting)>> {
         let method = self.options.method(CompletionLearner::Bayes);
         let Some(found) = self.learn_by(method)? else {
             return Ok(None);
@@ -540,7 +612,7 @@ impl Run<'_, '_> {
         }
         // The same rank without biases must explain new entries better.
         let exact = Method {
-            start: self.options.start.unwrap_or(CompletionStart::Continuation),
+            start: self.options.init.unwrap_or(CompletionInit::Continuation),
             biases: false,
             tolerance: self.options.tolerance.unwrap_or(1e-14),
             ..self.options.method(CompletionLearner::Grassmann)
@@ -568,15 +640,15 @@ impl Run<'_, '_> {
         Ok(Some(found))
     }
 
-    fn learn_by(&mut self, method: Method) -> Result<Option<(Method, Fit)>> {
+    fn learn_by(&mut self, method: Method) -> Result<Option<(Method, Fitting)>> {
         let options = self.options;
-        let ranks = options.ranks;
+        let ranks = self.ranks;
         let online = method.solver == CompletionSolver::Online;
         let choose_penalty = match online {
             true => options.step_size.is_none(),
             false => method.learner.has_penalty() && options.regularization.is_none(),
         };
-        let asked = self.valid.is_some() || options.valid_fraction.is_some();
+        let asked = self.valid.is_some() || options.valid_fraction > 0.0;
         if !(choose_penalty || ranks.0 < ranks.1 || asked) {
             return self.last_fit(method, ranks.0, None);
         }
@@ -592,7 +664,7 @@ impl Run<'_, '_> {
         };
         if self.valid.is_some() {
             // It was learned from all entries already.
-            let fit = Fit {
+            let fit = Fitting {
                 iterations: tried.trial.iterations,
                 ended: Ended::Converged,
                 fitted: tried.best,
@@ -606,11 +678,15 @@ impl Run<'_, '_> {
     /// Holds out a part of the entries, where there are no others to judge by.
     fn hold_out(&mut self) {
         if self.valid.is_none() {
-            let share = self.options.valid_fraction.unwrap_or(0.1);
-            let below = (share * u64::MAX as f64) as u64;
-            let seed = self.options.seed;
-            self.entries
-                .hold_out(|entry| split_key(seed, entry as u64) < below);
+            let share = match self.options.valid_fraction {
+                0.0 => 0.1,
+                share => share,
+            };
+            let (_, held) = hold_out(self.entries.count(), None, share, self.options.seed);
+            let mut is_held = vec![false; self.entries.count()];
+            held.iter()
+                .for_each(|&entry| is_held[entry as usize] = true);
+            self.entries.hold_out(|entry| is_held[entry]);
         }
     }
 
@@ -627,7 +703,12 @@ impl Run<'_, '_> {
         let mut go_on = |seen: Seen<'_>| {
             iteration += 1;
             match seen {
-                Seen::Iteration(model) => watch(CompletionEvent::Iteration(iteration, model)),
+                Seen::Iteration(cost, model) => watch(CompletionEvent::Iteration {
+                    number: iteration,
+                    cost,
+                    last: false,
+                    model,
+                }),
                 Seen::Trial(trial) => {
                     trials.push(*trial);
                     iteration = 0;
@@ -651,17 +732,29 @@ impl Run<'_, '_> {
         method: Method,
         rank: usize,
         iterations: Option<usize>,
-    ) -> Result<Option<(Method, Fit)>> {
+    ) -> Result<Option<(Method, Fitting)>> {
         let mut stopped = false;
         let watch = &mut self.watch;
-        let fit = method.fit(self.entries, Part::All, rank, None, &mut |n, model| {
-            if !watch(CompletionEvent::Iteration(n, model)) {
-                stopped = true;
-                return false;
-            }
-            iterations.is_none_or(|most| n < most)
-        })?;
-        let fit = Fit {
+        let fit = method.fit(
+            self.entries,
+            Part::All,
+            rank,
+            None,
+            &mut |number, cost, model| {
+                let event = CompletionEvent::Iteration {
+                    number,
+                    cost,
+                    last: true,
+                    model,
+                };
+                if !watch(event) {
+                    stopped = true;
+                    return false;
+                }
+                iterations.is_none_or(|most| number < most)
+            },
+        )?;
+        let fit = Fitting {
             ended: match (stopped, fit.ended) {
                 (false, Ended::Told) => Ended::Converged,
                 (_, ended) => ended,

@@ -126,7 +126,7 @@ impl Model {
         let users = names(self.features);
         let items = self.objects.map_or(Ids::new(), |o| names(o.features));
         let form: Form<R> = self.form.into_precision()?;
-        let learner = CompletionLearner::named(&self.card.learner);
+        let learner = self.card.learner.parse::<CompletionLearner>().ok();
         let rule = learner
             .and_then(rule_of)
             .filter(|_| self.card.step_size > 0.0);
@@ -166,7 +166,7 @@ impl<R: Real> RatingLearner<R> {
     pub fn rule(&self) -> &'static str {
         match &self.mover {
             Mover::Rule(_) => {
-                let learner = CompletionLearner::named(&self.card.learner);
+                let learner = self.card.learner.parse::<CompletionLearner>().ok();
                 learner.map_or("", CompletionLearner::name)
             }
             Mover::FoldIn(_) => "fold-in",

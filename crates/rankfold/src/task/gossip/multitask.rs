@@ -34,7 +34,7 @@ impl Gossip {
         }
         let mut trials = Vec::new();
         let shares = Shares::new(&options, data, &mut |event| match event {
-            MultitaskEvent::Iteration(..) => true,
+            MultitaskEvent::Iteration(..) | MultitaskEvent::Last => true,
             MultitaskEvent::Tried(trial) => {
                 let trial = GossipTrial {
                     regularization: trial.regularization,

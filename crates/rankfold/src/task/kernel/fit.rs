@@ -233,7 +233,7 @@ impl Kernel {
             let state = state.take();
             let lowered =
                 engine.bounds(&range, bounds, &identity, state.as_ref(), &mut |seen| {
-                    driver.iteration(seen.cost, || None, || (), seen.state)
+                    driver.iteration(seen.cost, || None, || (), Some(seen.state))
                 })?;
             engine.learner = learner;
             factor = raised(first * &lowered.factor)?;
@@ -253,7 +253,7 @@ impl Kernel {
         let begun = factor.clone();
         let lowered = engine.bounds(&points, bounds, &factor, state.as_ref(), &mut |seen| {
             let state = || (seen.state)().with_block("begun", begun.clone());
-            driver.iteration(seen.cost, || None, || (), &state)
+            driver.iteration(seen.cost, || None, || (), Some(&state))
         })?;
         Ok(Learned { points, lowered })
     }

@@ -190,7 +190,7 @@ impl Map {
                                 None => state,
                             }
                         };
-                        driver.iteration(cost, || None, || (), &state)
+                        driver.iteration(cost, || None, || (), Some(&state))
                     })?;
                 driver.check_interrupted()?;
                 if part < PRICES.len() {

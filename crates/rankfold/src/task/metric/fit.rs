@@ -518,7 +518,7 @@ impl<'a, R: Real> Setup<'a, R> {
                 // Baselines have no W to show on the way.
                 let now = || metrics(seen.factor).filter(|_| !baseline);
                 let factor = || seen.factor.clone();
-                seen.number == 0 || driver.iteration(seen.cost, now, factor, seen.state)
+                seen.number == 0 || driver.iteration(seen.cost, now, factor, Some(seen.state))
             },
         )?;
         driver.check_interrupted()?;

@@ -16,7 +16,7 @@ mod source;
 mod start;
 
 pub use constraints::squared_distance_levels;
-pub(crate) use engine::{Bounded, Engine, Lowered, Seen};
+pub(crate) use engine::{Bounded, Engine, Lowered};
 pub(crate) use fit::stored;
 pub use session::MetricSession;
 

@@ -60,15 +60,15 @@ impl Ground {
     ) -> Result<Ground> {
         let framing = Framing {
             standardize,
-            bias: options.bias,
-            common: options.common.then_some(options.common_ridge),
-            threads: options.threads,
+            bias: !options.no_bias,
+            common: options.common_ridge_or_none(),
+            threads: options.thread_count(),
         };
         let frame = Frame::new(data, members, framing)?;
         let tasks = frame.tasks()?;
         let common = match framing.common {
             None => None,
-            Some(mu) => Some(tasks.common(mu, options.threads)?),
+            Some(mu) => Some(tasks.common(mu, options.thread_count())?),
         };
         Ok(Ground {
             frame,
@@ -79,7 +79,7 @@ impl Ground {
             iterations: options.iterations,
             tolerance: options.tolerance,
             seed: options.seed,
-            threads: options.threads,
+            threads: options.thread_count(),
         })
     }
 

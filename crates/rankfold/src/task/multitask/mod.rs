@@ -11,10 +11,17 @@ mod shares;
 pub use online::TaskLearner;
 pub(crate) use shares::Shares;
 
+use super::course::Course;
+use super::driver::Driver;
+use super::hold_out::hold_out;
+use super::inputs::Fingerprint;
+use super::run::{Fit, Run, Trial};
+use super::{Learn, threads};
 use crate::batch::{Ended, Solver};
-use crate::data::{FeatureMap, TaskColumns, TaskRows, split_key};
+use crate::data::{FeatureMap, TaskColumns, TaskRows};
 use crate::model::{Metrics, Model, MultitaskCard, Standardize, TaskSpace, principal};
-use crate::{Error, Ids, Result, Rows};
+use crate::options::Options;
+use crate::{Error, Ids, Result, Rows, choices, options};
 use evaluation::Judge;
 use faer::Mat;
 use fit::{Ground, Learned};
@@ -25,28 +32,19 @@ use std::ops::Range;
 /// The share of the rows of each task on which choices are made.
 const VALID_FRACTION: f64 = 0.2;
 
-/// How a subspace is searched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MultitaskSolver {
-    /// Gauss–Newton steps in a trust region.
-    #[default]
-    TrustRegion,
-    /// Along conjugate directions, preconditioned.
-    Cg,
-    /// Along the gradient.
-    Descent,
+choices! {
+    /// How a subspace is searched for.
+    pub enum MultitaskSolver {
+        /// Gauss–Newton steps in a trust region
+        TrustRegion = "trust-region" (default),
+        /// Preconditioned conjugate gradients
+        Cg = "cg",
+        /// Along the gradient, with steps found by halving
+        Descent = "descent",
+    }
 }
 
 impl MultitaskSolver {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            MultitaskSolver::TrustRegion => "trust-region",
-            MultitaskSolver::Cg => "cg",
-            MultitaskSolver::Descent => "descent",
-        }
-    }
-
     fn solver(self) -> Solver {
         match self {
             MultitaskSolver::TrustRegion => Solver::TrustRegion,
@@ -56,174 +54,106 @@ impl MultitaskSolver {
     }
 }
 
-/// Learns tasks that share a subspace.
-///
-/// ```no_run
-/// use rankfold::data::{TaskColumns, TaskRows};
-/// let columns = TaskColumns { task: "school".into(), target: "score".into(), ..Default::default() };
-/// let pupils = TaskRows::read("pupils.csv", &columns)?;
-/// let fit = rankfold::Multitask::new().rank(3).fit(&pupils, &columns, None, &mut |_| true)?;
-/// fit.expect("was not stopped").model.save("pupils.safetensors")?;
-/// # Ok::<(), rankfold::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct Multitask {
-    rank: usize,
-    regularization: Option<f64>,
-    standardize: Option<Standardize>,
-    bias: bool,
-    common: bool,
-    common_ridge: f64,
-    solver: MultitaskSolver,
-    iterations: usize,
-    tolerance: f64,
-    valid_fraction: Option<f64>,
-    seed: u64,
-    threads: usize,
+choices! {
+    /// How regressions that share a subspace are learned.
+    pub enum MultitaskLearner {
+        /// A subspace, with least squares for the weights of each task
+        Grassmann = "grassmann",
+    }
 }
 
-impl Default for Multitask {
-    fn default() -> Self {
-        Self::new()
+options! {
+    /// Learns regressions that share a subspace of their features.
+    ///
+    /// ```no_run
+    /// use rankfold::data::{TaskColumns, TaskRows};
+    /// let columns = TaskColumns { task: "school".into(), target: "score".into(), ..Default::default() };
+    /// let pupils = TaskRows::read("pupils.csv", &columns)?;
+    /// let model = rankfold::Multitask::default().rank(3).fit(&pupils)?;
+    /// model.save("pupils.safetensors")?;
+    /// # Ok::<(), rankfold::Error>(())
+    /// ```
+    pub struct Multitask: "multitask" {
+        /// Learning algorithm.
+        learner: MultitaskLearner = MultitaskLearner::Grassmann;
+        /// How the subspace is searched for.
+        solver: MultitaskSolver = MultitaskSolver::TrustRegion;
+        /// Dimension of the subspace, at most the number of features and of tasks; the default
+        /// is lowered to that.
+        rank: usize = 3, in Range::COUNT;
+        /// λ of λ/2 ‖w‖² for each task, beside half of its squared errors [default: chosen by
+        /// validation].
+        regularization: Option<f64> = None, in Range::NOT_NEGATIVE;
+        /// How features and targets are scaled [default: global or task, chosen by validation].
+        standardize: Option<Standardize> = None;
+        /// Learn no biases: without features a target is 0.
+        no_bias: bool = false;
+        /// Learn no common weights: tasks share the subspace only.
+        no_common: bool = false;
+        /// μ of μ/2 ‖c‖², the ridge of the common weights.
+        common_ridge: f64 = 1.0, in Range::NOT_NEGATIVE,
+            for "runs without `--no-common`" if |o| !o.no_common;
+        /// Iterations at most, for each ridge on the way down.
+        iterations: usize = 200, in Range::COUNT, effect Length;
+        /// Stop when an iteration lowers the cost by at most this share.
+        tolerance: f64 = 1e-10, in Range::NOT_NEGATIVE;
+        /// Make choices on exactly this share of each task [default: a fifth where something is
+        /// to be chosen]; it is learned from in the end.
+        valid_fraction: f64 = 0.0, in Range::SHARE;
+        shared seed;
+        shared threads;
+        shared curve_every;
     }
 }
 
 impl Multitask {
-    /// With everything as it usually is: rank 3, choices by validation.
+    /// With everything at its default.
     pub fn new() -> Self {
-        Multitask {
-            rank: 3,
-            regularization: None,
-            standardize: None,
-            bias: true,
-            common: true,
-            common_ridge: 1.0,
-            solver: MultitaskSolver::default(),
-            iterations: 200,
-            tolerance: 1e-10,
-            valid_fraction: None,
-            seed: 0,
-            threads: 1,
-        }
+        Self::default()
     }
 
-    /// The dimension of the subspace.
-    pub fn rank(mut self, rank: usize) -> Self {
-        self.rank = rank;
-        self
+    pub(super) fn thread_count(&self) -> usize {
+        threads(self.threads)
     }
 
-    /// The ridge of the weights of each task; without it, it is chosen.
-    pub fn regularization(mut self, lambda: f64) -> Self {
-        self.regularization = Some(lambda);
-        self
-    }
-
-    /// How features and targets are scaled; without it, it is chosen between global
-    /// and within tasks.
-    pub fn standardize(mut self, how: Standardize) -> Self {
-        self.standardize = Some(how);
-        self
-    }
-
-    /// Whether each task has a bias.
-    pub fn bias(mut self, bias: bool) -> Self {
-        self.bias = bias;
-        self
-    }
-
-    /// Whether all tasks have weights in common beside the subspace.
-    pub fn common(mut self, common: bool) -> Self {
-        self.common = common;
-        self
-    }
-
-    /// The ridge of the common weights.
-    pub fn common_ridge(mut self, mu: f64) -> Self {
-        self.common_ridge = mu;
-        self
-    }
-
-    /// How the subspace is searched for.
-    pub fn solver(mut self, solver: MultitaskSolver) -> Self {
-        self.solver = solver;
-        self
-    }
-
-    /// Iterations at most.
-    pub fn iterations(mut self, iterations: usize) -> Self {
-        self.iterations = iterations;
-        self
-    }
-
-    /// Stops when an iteration lowers the cost by at most this share.
-    pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
-        self
-    }
-
-    /// The share of the rows of each task on which choices are made.
-    pub fn valid_fraction(mut self, fraction: f64) -> Self {
-        self.valid_fraction = Some(fraction);
-        self
-    }
-
-    /// The seed of everything random.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Threads; the result does not depend on it.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
+    fn common_ridge_or_none(&self) -> Option<f64> {
+        (!self.no_common).then_some(self.common_ridge)
     }
 
     /// Whether the options make sense, before any data is read.
     pub fn check(&self) -> Result<()> {
-        let fail = |message: String| Err(Error::input(message));
-        if self.rank == 0 {
-            return fail("the rank must be at least 1".into());
+        self.check_table()
+    }
+
+    /// The options for these data: a default rank is lowered to them.
+    pub(super) fn for_data(&self, data: &TaskRows) -> Self {
+        let most = data.features.len().min(data.names.len()).max(1);
+        let mut options = self.clone();
+        if self.rank == Self::default().rank {
+            options.rank = self.rank.min(most);
         }
-        if self.iterations == 0 {
-            return fail("there must be at least 1 iteration".into());
-        }
-        for (name, value) in [
-            ("regularization", self.regularization.unwrap_or(0.0)),
-            ("common ridge", self.common_ridge),
-            ("tolerance", self.tolerance),
-        ] {
-            if !(value >= 0.0 && value.is_finite()) {
-                return fail(format!("the {name} must be 0 or more, found {value}"));
-            }
-        }
-        match self.valid_fraction {
-            Some(f) if !(f > 0.0 && f < 1.0) => fail(format!(
-                "the share of validation rows must be between 0 and 1, found {f}"
-            )),
-            _ => Ok(()),
-        }
+        options
     }
 
     fn check_data(&self, data: &TaskRows) -> Result<()> {
         self.check()?;
         let (features, tasks) = (data.features.len(), data.names.len());
         if self.rank > features.min(tasks) {
-            return Err(Error::input(format!(
-                "a rank of {} is not possible with {features} features and {tasks} tasks: \
-                 expected at most {}",
-                self.rank,
-                features.min(tasks)
-            )));
+            return Err(Error::option(
+                "rank",
+                format!(
+                    "is {}, above the smaller of n_features = {features} and {tasks} tasks",
+                    self.rank
+                ),
+            ));
         }
         if self.regularization == Some(0.0) {
-            let needed = self.rank + usize::from(self.bias);
+            let needed = self.rank + usize::from(!self.no_bias);
             let mut rows = vec![0usize; tasks];
             data.task.iter().for_each(|&t| rows[t as usize] += 1);
             if let Some(t) = rows.iter().position(|&n| n < needed) {
                 let (name, n) = (data.names.get(t as u32), rows[t]);
-                let bias = if self.bias { " and a bias" } else { "" };
+                let bias = if !self.no_bias { " and a bias" } else { "" };
                 return Err(Error::input(format!(
                     "task `{name}` has {n} rows: without regularization, rank {}{bias} need at \
                      least {needed}",
@@ -240,38 +170,136 @@ impl Multitask {
         chosen.or(self.standardize).unwrap_or_default()
     }
 
-    /// Learns from rows, and makes choices on other ones, or on a share of the same.
-    /// `watch` is told what happens, and says whether to go on. `None` where it was
-    /// stopped before there was a model.
-    pub fn fit(
-        &self,
-        data: &TaskRows,
-        columns: &TaskColumns,
-        valid: Option<&TaskRows>,
-        watch: &mut dyn FnMut(MultitaskEvent<'_>) -> bool,
-    ) -> Result<Option<MultitaskFit>> {
+    /// Learns from rows of tasks.
+    pub fn fit(&self, data: &TaskRows) -> Result<Model> {
+        Ok(self.fit_with(data.into(), Run::default())?.model)
+    }
+
+    /// The same with validation rows, an observer and checkpoints.
+    pub fn fit_with(&self, data: TaskData<'_>, run: Run<'_>) -> Result<Fit> {
+        self.for_data(data.rows).learn_from(data, run)
+    }
+
+    fn learn_from(&self, data: TaskData<'_>, run: Run<'_>) -> Result<Fit> {
+        let TaskData {
+            rows: data,
+            columns,
+            valid,
+        } = data;
         self.check_data(data)?;
+        let total = self.iterations as u64;
+        let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
+        let mut driver: Driver<'_, ()> = Driver::new(run, course, self, fingerprint(data))?;
+        driver.resume(self)?;
         let all: Vec<u32> = (0..data.len() as u32).collect();
-        let mut work = Work::new(self, data, watch);
+        let mut choosing = true;
+        let mut watch = |event: MultitaskEvent<'_>| match event {
+            MultitaskEvent::Last => {
+                choosing = false;
+                true
+            }
+            MultitaskEvent::Iteration(..) if choosing => driver.goes_on(),
+            MultitaskEvent::Iteration(_, cost) => driver.iteration(cost, || None, || (), None),
+            MultitaskEvent::Tried(trial) => driver.tried(trial.into()),
+        };
+        let mut work = Work::new(self, data, &mut watch);
         let to_choose = self.regularization.is_none()
             || self.standardize.is_none()
-            || self.valid_fraction.is_some()
+            || self.valid_fraction > 0.0
             || valid.is_some();
         let chosen = match to_choose {
             false => None,
             true => match work.choose(valid)? {
                 Some(chosen) => Some(chosen),
-                None => return Ok(None),
+                None => return Err(driver.run.no_model()),
             },
         };
         let standardize = self.scaling(chosen.as_ref());
         let ground = Ground::new(self, data, &all, standardize)?;
         let ridges = ground.ridges(self.regularization, chosen.as_ref());
+        (work.watch)(MultitaskEvent::Last);
         let learned = work.walk(&ground, &ridges)?;
         let tasks = 0..data.names.len();
-        let fit = work.finish(&ground, learned, tasks, columns, standardize, chosen)?;
-        Ok(Some(fit))
+        let found = work.finish(&ground, learned, tasks, columns, standardize, chosen)?;
+        let mut report = driver
+            .finish(found.ended)?
+            .with("tasks", data.names.len())
+            .with("features", data.features.len())
+            .with("rows", data.len())
+            .with("cost", found.cost);
+        report.counters = found.model.card.counters;
+        report.metrics = found.metrics;
+        let model = found.model;
+        if let Ok((_, card)) = model.task_parts() {
+            report = report
+                .with("solver", card.solver.as_str())
+                .with("regularization", card.prior.ridge)
+                .with("bias_ridge", card.prior.bias_ridge)
+                .with("standardize", card.standardize.name());
+        }
+        if let Some(asked) = found.lost_rank {
+            report.notes.push(format!(
+                "the tasks use a subspace of dimension {} only, not {asked}",
+                model.rank()
+            ));
+        }
+        if found.constant_tasks > 0 {
+            report.notes.push(format!(
+                "the targets of {} tasks are all the same: there is little to learn from them",
+                found.constant_tasks
+            ));
+        }
+        Ok(Fit { model, report })
     }
+}
+
+/// What regressions that share a subspace are learned from.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskData<'a> {
+    /// Rows of all tasks.
+    pub rows: &'a TaskRows,
+    /// The names of the columns, which the model keeps.
+    pub columns: Option<&'a TaskColumns>,
+    /// Rows to make choices by.
+    pub valid: Option<&'a TaskRows>,
+}
+
+impl<'a> From<&'a TaskRows> for TaskData<'a> {
+    fn from(rows: &'a TaskRows) -> Self {
+        TaskData {
+            rows,
+            columns: None,
+            valid: None,
+        }
+    }
+}
+
+impl<'a> Learn<TaskData<'a>> for Multitask {
+    fn learn(&self, data: TaskData<'a>, run: Run<'_>) -> Result<Fit> {
+        self.fit_with(data, run)
+    }
+}
+
+impl From<&TaskTrial> for Trial {
+    fn from(trial: &TaskTrial) -> Self {
+        let lambda = trial.regularization;
+        let mut out = Trial::of("regularization", lambda, "nmse", trial.nmse);
+        let scaling = trial.standardize.name();
+        out.settings.insert("standardize".into(), scaling.into());
+        out.steps = trial.iterations as u64;
+        out
+    }
+}
+
+/// Changes when the rows do.
+fn fingerprint(data: &TaskRows) -> u64 {
+    let mut hash = Fingerprint(0);
+    hash.ids(&data.names);
+    hash.ids(&data.features);
+    hash.rows(&data.rows);
+    hash.numbers(data.task.iter().copied());
+    data.targets.iter().for_each(|y| hash.value(*y));
+    hash.0
 }
 
 /// What is told while learning.
@@ -281,6 +309,8 @@ pub enum MultitaskEvent<'a> {
     Iteration(usize, f64),
     /// A setting was tried.
     Tried(&'a TaskTrial),
+    /// All is chosen: what comes now is the last fit.
+    Last,
 }
 
 /// A setting that was tried.
@@ -315,17 +345,13 @@ impl TaskTrial {
 
 /// A model that was learned.
 #[derive(Debug)]
-pub struct MultitaskFit {
+pub(crate) struct MultitaskFit {
     /// The model.
     pub model: Model,
     /// The cost that was reached.
     pub cost: f64,
-    /// Iterations of the last run.
-    pub iterations: usize,
     /// Why it ended.
     pub ended: Ended,
-    /// All that was tried.
-    pub trials: Vec<TaskTrial>,
     /// Of the setting that was chosen, on validation rows.
     pub metrics: Metrics,
     /// The rank that was asked for, where the tasks use fewer directions.
@@ -358,21 +384,16 @@ impl<'a> Work<'a> {
     /// The rows that are learned from and those that are held out: in each task the
     /// share of its rows with the smallest keys.
     fn split(&self) -> (Vec<u32>, Vec<u32>) {
-        let share = self.options.valid_fraction.unwrap_or(VALID_FRACTION);
-        let mut of_task = vec![Vec::new(); self.data.names.len()];
-        for (i, &t) in self.data.task.iter().enumerate() {
-            of_task[t as usize].push(i as u32);
-        }
-        let (mut kept, mut held) = (Vec::new(), Vec::new());
-        for mut rows in of_task {
-            rows.sort_by_key(|&i| (split_key(self.options.seed, u64::from(i)), i));
-            let count = (share * rows.len() as f64) as usize;
-            held.extend_from_slice(&rows[..count]);
-            kept.extend_from_slice(&rows[count..]);
-        }
-        kept.sort_unstable();
-        held.sort_unstable();
-        (kept, held)
+        let share = match self.options.valid_fraction {
+            0.0 => VALID_FRACTION,
+            share => share,
+        };
+        hold_out(
+            self.data.len(),
+            Some(&self.data.task),
+            share,
+            self.options.seed,
+        )
     }
 
     /// Tries all settings. The ridge with the least error wins, of equal ones the
@@ -466,7 +487,7 @@ impl<'a> Work<'a> {
         ground: &Ground,
         mut learned: Learned,
         tasks: Range<usize>,
-        columns: &TaskColumns,
+        columns: Option<&TaskColumns>,
         standardize: Standardize,
         chosen: Option<TaskTrial>,
     ) -> Result<MultitaskFit> {
@@ -506,13 +527,15 @@ impl<'a> Work<'a> {
             factors: frame.factors_of_all(tasks.clone()),
             usual_factors: frame.usual_factors.clone(),
         };
+        let usual = TaskColumns::default();
+        let columns = columns.unwrap_or(&usual);
         let card = MultitaskCard {
             solver: options.solver.name().into(),
             task_column: columns.task.clone(),
             target_column: columns.target.clone(),
             ignored_columns: columns.ignored.clone(),
             standardize,
-            common_ridge: options.common.then_some(options.common_ridge),
+            common_ridge: options.common_ridge_or_none(),
             prior: learned.prior,
         };
         let mut names = Ids::new();
@@ -530,9 +553,7 @@ impl<'a> Work<'a> {
         Ok(MultitaskFit {
             model,
             cost: learned.cost,
-            iterations: learned.iterations,
             ended: learned.ended,
-            trials: self.trials,
             metrics: metrics.into_iter().collect(),
             lost_rank: (kept < options.rank).then_some(options.rank),
             constant_tasks: constant,

@@ -45,7 +45,7 @@ impl<'a> Shares<'a> {
         let ridges = ground.ridges(options.regularization, chosen.as_ref());
         let regularization = ridges[ridges.len() - 1];
         Ok(Some(Shares {
-            common: ground.common_weights(options.threads)?,
+            common: ground.common_weights(options.thread_count())?,
             options,
             data,
             ground,
@@ -87,7 +87,7 @@ impl<'a> Shares<'a> {
             &self.ground,
             learned,
             tasks,
-            columns,
+            Some(columns),
             self.standardize,
             chosen,
         )

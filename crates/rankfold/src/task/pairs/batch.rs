@@ -133,7 +133,7 @@ impl Solve<'_> {
                 validated.then(|| inputs.errors(&left, &right))
             };
             let factors = || space.factors(step.at);
-            driver.iteration(step.cost, metrics, factors, &|| step.state())
+            driver.iteration(step.cost, metrics, factors, Some(&|| step.state()))
         };
         let (solver, limits) = (self.solver, self.limits);
         let solved = match self.state {
