@@ -488,12 +488,9 @@ fn what_cannot_be_is_refused() {
     }
     let loreta = Similarity::new(Rule::Loreta).step_size(1.0).steps(10);
     let message = refused(&loreta.clone().rank(9), &objects);
-    assert_eq!(
-        message,
-        "objects: rank 9 is above the number of features, 8"
-    );
+    assert_eq!(message, "objects: option `rank` is 9, above n_features = 8");
     let message = refused(&loreta.clone().rank(16), &objects);
-    assert_eq!(message, "rank 16 is above the number of features, 15");
+    assert_eq!(message, "option `rank` is 16, above n_features = 15");
     let loreta = loreta.rank(2);
     let unlabelled = Labelled::new(objects.rows.clone());
     let message = refused(&loreta, &unlabelled);
