@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn all_learners_keep_the_laws() {
         // LEGO brings its own loss, so it is not one of the gradient's kind.
-        for rule in Rule::ALL.into_iter().filter(|&rule| rule != Rule::Lego) {
+        for &rule in Rule::ALL.iter().filter(|&&rule| rule != Rule::Lego) {
             let found = learner(|| make(rule), &examples(), Step::new(1e-3));
             assert_eq!(found, Ok(()), "{}", rule.name());
         }

@@ -17,7 +17,7 @@ use crate::model::{
 use crate::online::Learned;
 use crate::options::Options;
 use crate::sample::Position;
-use crate::{Real, Result};
+use crate::{Error, Real, Result};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -168,10 +168,7 @@ impl<W: Work> Session<W> {
             return Err(checkpoint.error("the checkpoint was made with other data"));
         }
         if objects != found.objects {
-            return Err(checkpoint.error(match objects {
-                Some(_) => "the checkpoint was made with other objects",
-                None => "the checkpoint was made without objects",
-            }));
+            return Err(other_objects(checkpoint, objects.is_some()));
         }
         let mut session = Session {
             work,
@@ -503,8 +500,18 @@ pub(crate) fn check_resumed<R: Real, O: Options>(
             None => "the checkpoint was made without a vocabulary",
         }));
     }
-    match (model.columns(), model.columns_of(Side::Right)) == shape {
-        true => Ok(model),
-        false => Err(checkpoint.error("the checkpoint was made with other data")),
+    let (left, right) = (model.columns(), model.columns_of(Side::Right));
+    let labels = matches!(model.knowledge, Knowledge::Ranking(_));
+    match (left == shape.0, right == shape.1) {
+        (true, true) => Ok(model),
+        (true, false) if !labels => Err(other_objects(checkpoint, model.objects.is_some())),
+        _ => Err(checkpoint.error("the checkpoint was made with other data")),
     }
+}
+
+fn other_objects(checkpoint: &Checkpoint, had_some: bool) -> Error {
+    checkpoint.error(match had_some {
+        true => "the checkpoint was made with other objects",
+        false => "the checkpoint was made without objects",
+    })
 }

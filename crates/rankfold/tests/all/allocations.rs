@@ -6,10 +6,10 @@ use rankfold::form::{
     Diagonal, Factored, Full, Polar as PolarForm, PolarPsd as PolarPsdForm, Psd, Tall,
 };
 use rankfold::linalg::Retraction;
-use rankfold::model::Steps;
+use rankfold::model::{Normalize, Weight};
 use rankfold::online::{
     AromaDiagonal, AromaOptions, Balanced, Flat, Gradient, Learner, Loreta, LoretaPsd, Oasis,
-    PassiveAggressive, Polar, PolarPsd, RankOne, Step, Turn,
+    PassiveAggressive, Polar, PolarPsd, RankOne, Rule, Step, Turn,
 };
 use rankfold::{Loss, Similarity, SparseVec};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -131,12 +131,9 @@ fn lines_allocate_nothing_and_growth_seldom() {
     let path = folder.path().join("rows.svm");
     std::fs::write(&path, text).unwrap();
     let data = read_labelled::<f32>(&path).unwrap();
-    let options = Similarity::loreta().rank(2).steps(50).step_size(0.1);
-    let options = options.preprocess(Steps {
-        tfidf: true,
-        normalize: true,
-        ..Steps::default()
-    });
+    let options = Similarity::new(Rule::Loreta).rank(2).steps(50);
+    let options = options.step_size(0.1);
+    let options = options.weight(Weight::Tfidf).normalize(Normalize::L2);
     let mut learner = options.fit(&data).unwrap().into_learner::<f32>().unwrap();
     let rows = learner.prepare(data.rows.clone(), &data.features).unwrap();
     let lookup = data.lookup();

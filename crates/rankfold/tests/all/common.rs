@@ -1,9 +1,10 @@
 //! What tests of several learners need.
 
 use crate::oracle::{M, norm};
-use rankfold::Real;
 use rankfold::form::Tall;
-use rankfold::online::Step;
+use rankfold::online::{Rule, Step};
+use rankfold::options::Options;
+use rankfold::{Real, Similarity};
 
 /// Sizes that break things: tall, wide, rank 1, rank of the smaller side.
 pub const SIZES: [(usize, usize, usize); 6] = [
@@ -17,6 +18,23 @@ pub const SIZES: [(usize, usize, usize); 6] = [
 
 pub fn tall<R: Real>(m: &M) -> Tall<R> {
     Tall::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]).unwrap()
+}
+
+/// Every rule that a task learns by.
+pub fn rules<O: Options>() -> Vec<Rule> {
+    let learner = O::specs().iter().find(|spec| spec.name == "learner");
+    let choices = learner.expect("a choice of learners").choices();
+    let rules = choices.iter().map(|choice| choice.name.parse().unwrap());
+    rules.collect()
+}
+
+/// Options of a rule, with a rank where it has one.
+pub fn similarity(rule: Rule, rank: usize) -> Similarity {
+    let options = Similarity::new(rule);
+    match rule.is_low_rank() {
+        true => options.rank(rank),
+        false => options,
+    }
 }
 
 /// Without the guard, as the papers have it, and with the usual one. Steps that are

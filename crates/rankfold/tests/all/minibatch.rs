@@ -30,7 +30,7 @@ fn learner(rule: Rule, left: &M, right: &M) -> AnyLearner<f64> {
 /// Every rule with mini-batches, in every way that changes its steps.
 fn variants(left: &M, right: &M) -> Vec<(String, AnyLearner<f64>)> {
     let mut out = Vec::new();
-    for rule in Rule::ALL.into_iter().filter(|rule| rule.has_batches()) {
+    for &rule in Rule::ALL.iter().filter(|rule| rule.has_batches()) {
         let plain = learner(rule, left, right);
         let name = rule.name();
         if rule.is_regularizable() {

@@ -1,12 +1,13 @@
 //! Model files: what is saved comes back exactly, and files written once load
 //! forever.
 
+use crate::common::{rules, similarity};
 use rankfold::data::{Features, RatingColumns, Ratings, read_labelled, read_values};
 use rankfold::model::Precise;
 use rankfold::model::{CompletionCard, Knowledge, RatingBiases};
 use rankfold::online::Rule;
 use rankfold::sample::Triplet;
-use rankfold::task::{Checkpoint, Evaluate, Event, Init, Negatives, Session};
+use rankfold::task::{Checkpoint, Evaluate, Event, Init, Negatives};
 use rankfold::{Model, Real, Similarity, SparseVec};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ fn map_of(model: &Model, data: &str) -> f64 {
         threads: 1,
         progress: &|_| true,
     };
-    evaluate.file(model, kept(data)).unwrap().unwrap().model["map"]
+    evaluate.file(model, kept(data)).unwrap().metrics["map"]
 }
 
 fn form_of(model: &Model) -> &'static str {
@@ -95,8 +96,8 @@ fn models_of_ratings_of_format_1_load() {
     assert!(biases.bias.is_some() && card.regularization == Some(0.3));
     assert_eq!((model.rank(), card.scale), (2, Some((1.5, 5.0))));
     let found = model.evaluate_ratings(&ratings).unwrap();
-    assert!((found.model["rmse"] - 0.16484).abs() < 1e-5);
-    assert!((found.control["rmse"] - 0.58102).abs() < 1e-5);
+    assert!((found.metrics["rmse"] - 0.16484).abs() < 1e-5);
+    assert!((found.baselines[0].metrics["rmse"] - 0.58102).abs() < 1e-5);
     let mut learner = model.into_rating_learner::<f32>().unwrap();
     assert_eq!(learner.rule(), "fold-in");
     learner.learn("new", "i3", 4.0).unwrap();
@@ -106,7 +107,7 @@ fn models_of_ratings_of_format_1_load() {
     assert_eq!((model.precision(), form_of(&model)), ("f64", "polar"));
     assert!(rated(&model).0.bias.is_none());
     let found = model.evaluate_ratings(&ratings).unwrap();
-    assert!((found.model["rmse"] - 0.40366).abs() < 1e-5);
+    assert!((found.metrics["rmse"] - 0.40366).abs() < 1e-5);
     let mut learner = model.into_rating_learner::<f64>().unwrap();
     assert_eq!(learner.rule(), "polar");
     learner.learn("u1", "new", 4.0).unwrap();
@@ -120,7 +121,7 @@ fn models_of_pairs_of_format_1_load() {
     let data = read_labelled::<f32>(kept("kept.csv")).unwrap();
     let pairs = read_values(kept("kept-pairs.tsv"), &data.lookup(), &data.lookup()).unwrap();
     let found = model.evaluate_pairs(&data, None, &pairs).unwrap();
-    assert!((found.model["rmse"] - 0.38238).abs() < 1e-5);
+    assert!((found.metrics["rmse"] - 0.38238).abs() < 1e-5);
 }
 
 #[test]
@@ -142,23 +143,21 @@ fn symmetric_polar_models_of_format_1_load() {
 
 #[test]
 fn a_checkpoint_of_format_1_resumes() {
-    let checkpoint: Checkpoint = Checkpoint::load(kept("checkpoint-f32.safetensors")).unwrap();
-    let options = checkpoint.options().clone().steps(2_000);
-    assert_eq!(checkpoint.model.card.counters.steps, 1_800);
+    let checkpoint = Checkpoint::load(kept("checkpoint-f32.safetensors")).unwrap();
+    let options: Similarity = checkpoint.options().unwrap();
+    let options = options.steps(2_000);
+    assert_eq!(checkpoint.model().unwrap().card.counters.steps, 1_800);
     let data = read_labelled::<f32>(kept("kept.svm")).unwrap();
-    let mut session = Session::resume(&options, &data, None, None, checkpoint).unwrap();
+    let mut session = options.resume(&data, &checkpoint).unwrap();
     while !matches!(session.advance(7).unwrap(), Event::Finished(_)) {}
     assert_eq!(session.counters().steps, 2_000);
-    let (model, finished) = (
-        session.into_model().unwrap(),
-        Model::load(kept("psd-f32.safetensors")).unwrap(),
-    );
-    assert_eq!(model.card.counters, finished.card.counters);
+    let (resumed, whole) = (session.into_model().unwrap(), options.fit(&data).unwrap());
+    assert_eq!(resumed.card.counters, whole.card.counters);
 }
 
-fn saves_and_comes_back<R: Real>(learner: Similarity, data: &str) {
+fn saves_and_comes_back<R: Real>(options: &Similarity, data: &str) {
     let data = read_labelled::<R>(kept(data)).unwrap();
-    let model = learner.rank(2).steps(300).fit(&data).unwrap();
+    let model = options.fit(&data).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("a"), folder.path().join("b"));
     model.save(&first).unwrap();
@@ -175,9 +174,10 @@ fn saves_and_comes_back<R: Real>(learner: Similarity, data: &str) {
 #[test]
 fn what_is_saved_comes_back_exactly() {
     for data in ["kept.svm", "kept.csv"] {
-        for rule in Rule::ALL {
-            saves_and_comes_back::<f32>(Similarity::new(rule), data);
-            saves_and_comes_back::<f64>(Similarity::new(rule), data);
+        for rule in rules::<Similarity>() {
+            let options = similarity(rule, 2).steps(300);
+            saves_and_comes_back::<f32>(&options, data);
+            saves_and_comes_back::<f64>(&options, data);
         }
     }
 }
@@ -189,16 +189,17 @@ fn resumed_runs_give_the_same_bytes() {
     let data = read_labelled::<f32>(kept("kept.svm")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (checkpoint, path) = (folder.path().join("c"), folder.path().join("m"));
-    let mut all: Vec<Similarity> = Rule::ALL.map(Similarity::new).into();
-    for psd in [Similarity::loreta_psd(), Similarity::loreta()] {
+    let every = rules::<Similarity>().into_iter();
+    let mut all: Vec<Similarity> = every.map(|rule| similarity(rule, 2)).collect();
+    for psd in [Rule::LoretaPsd, Rule::Loreta].map(|rule| similarity(rule, 2)) {
         all.push(psd.clone().batch(7));
-        all.push(psd.clone().negatives(Negatives::Hard(5)));
+        all.push(psd.clone().negatives(Negatives::Hard).candidates(5));
         all.push(psd.clone().average(true).batch(3));
         all.push(psd.clone().decay(500.0).init(Init::Zero));
         all.push(psd.average(true).valid_fraction(0.3).curve_every(400));
     }
     for options in all {
-        let options = options.rank(2).steps(2_500).seed(4);
+        let options = options.steps(2_500).seed(4);
         let bytes = |stops: &[u64]| {
             let mut session = options.session(&data).unwrap();
             for &stop in stops {
@@ -207,7 +208,7 @@ fn resumed_runs_give_the_same_bytes() {
                 }
                 session.save_checkpoint(&checkpoint, 0.0).unwrap();
                 let back = Checkpoint::load(&checkpoint).unwrap();
-                session = Session::resume(&options, &data, None, None, back).unwrap();
+                session = options.resume(&data, &back).unwrap();
             }
             while !matches!(session.advance(u64::MAX).unwrap(), Event::Finished(_)) {}
             session.into_model().unwrap().save(&path).unwrap();

@@ -1,15 +1,17 @@
 //! Two kinds of things: rows on the left of W, objects on the right.
 
+use crate::common::similarity;
 use crate::oracle::Random;
 use rankfold::data::{Features, Labelled, Labels, RowIds};
 use rankfold::eval::metrics::{average_precision, precision_at};
 use rankfold::eval::{Embedded, Scorer, nearest_among, retrieval_among};
 use rankfold::form::{Form, Side};
-use rankfold::model::Steps;
+use rankfold::model::{Normalize, Scaling};
 use rankfold::online::Rule;
 use rankfold::sample::Triplet;
 use rankfold::task::{
-    Checkpoint, Evaluate, Event, Init, Negatives, Session, Sides, TrainingData, TripletRows,
+    Checkpoint, Evaluate, Event, Init, Negatives, Sides, SimilarityData, SimilaritySession,
+    TrainingData, TripletRows,
 };
 use rankfold::{Ids, Model, Real, Rows, Score, Similarity, SparseVec};
 
@@ -60,15 +62,24 @@ fn triplets(count: usize, rows: usize, objects: usize, seed: u64) -> Vec<Triplet
     (0..count).map(draw).collect()
 }
 
-fn finish<R: Real>(mut session: Session<'_, R>) -> Model {
+fn finish<R: Real>(mut session: SimilaritySession<'_, R>) -> Model {
     while !matches!(session.advance(u64::MAX).unwrap(), Event::Finished(_)) {}
     session.into_model().unwrap()
 }
 
-fn between<'a, R>(rows: &'a Labelled<R>, objects: &'a Labelled<R>) -> TrainingData<'a, R> {
-    TrainingData {
-        rows,
-        objects: Some(objects),
+fn between<'a, R>(rows: &'a Labelled<R>, objects: &'a Labelled<R>) -> SimilarityData<'a, R> {
+    let objects = Some(objects);
+    TrainingData { rows, objects }.into()
+}
+
+/// The same with triplets from a list.
+fn listed<'a, R>(
+    data: impl Into<SimilarityData<'a, R>>,
+    list: &[Triplet],
+) -> SimilarityData<'a, R> {
+    SimilarityData {
+        triplets: Some(list.to_vec().into()),
+        ..data.into()
     }
 }
 
@@ -83,7 +94,7 @@ const LEARNERS: [Rule; 7] = [
 ];
 
 fn options(learner: Rule) -> Similarity {
-    let options = Similarity::new(learner).rank(4).seed(5);
+    let options = similarity(learner, 4).seed(5);
     match learner.is_passive_aggressive() || learner.is_aroma() {
         true => options,
         false => options.step_size(0.3),
@@ -110,13 +121,8 @@ fn copies_learn_as_one_kind<R: Real>() {
             if options.check().is_err() {
                 continue;
             }
-            let one = Session::new(&options, &data, Some(list.clone().into()), None).unwrap();
-            let two = Session::new(
-                &options,
-                between(&data, &copy),
-                Some(list.clone().into()),
-                None,
-            );
+            let one = options.session(listed(&data, &list)).unwrap();
+            let two = options.session(listed(between(&data, &copy), &list));
             let (one, two) = (finish(one), finish(two.unwrap()));
             assert!(one.card.counters.updates > 20);
             assert_eq!(
@@ -147,13 +153,13 @@ fn scores_are_those_of_the_dense_matrix() {
             options(learner).init(Init::Identity),
             options(learner).init(Init::Gaussian).steps(50),
             options(learner).init(Init::Zero),
-            options(learner).negatives(Negatives::Hard(4)),
+            options(learner).negatives(Negatives::Hard).candidates(4),
             options(learner).average(true),
             options(learner).batch(8),
         ];
         for options in tried.into_iter().filter(|o| o.check().is_ok()) {
             let options = options.steps(1500);
-            let session = Session::new(&options, between(&rows, &objects), None, None).unwrap();
+            let session = options.session(between(&rows, &objects)).unwrap();
             let model = finish(session);
             let w = match model.form.as_precision::<f64>().unwrap() {
                 Form::Factored(form) => form.to_dense(),
@@ -200,25 +206,23 @@ fn scores_are_those_of_the_dense_matrix() {
 fn objects_of_the_class_are_found_after_training() {
     let (rows, objects) = (things::<f32>(300, 6, 30, 1), things::<f32>(40, 6, 20, 2));
     let fresh = things::<f32>(100, 6, 30, 7);
-    let steps = Steps {
-        normalize: true,
-        ..Steps::default()
-    };
     let evaluate = Evaluate {
         score: None,
         threads: 2,
         progress: &|_| true,
     };
-    for negatives in [Negatives::Random, Negatives::Hard(5)] {
-        let options = Similarity::loreta().rank(6).steps(20_000).preprocess(steps);
-        let options = options.negatives(negatives).valid_fraction(0.2);
-        let session = Session::new(&options, between(&rows, &objects), None, None).unwrap();
+    let random = similarity(Rule::Loreta, 6).normalize(Normalize::L2);
+    let random = random.steps(20_000).valid_fraction(0.2);
+    let hard = random.clone().negatives(Negatives::Hard).candidates(5);
+    for options in [random, hard] {
+        let session = options.session(between(&rows, &objects)).unwrap();
         let model = finish(session);
         assert!(model.card.history.last().unwrap().metrics["map"] > 0.9);
         let found = evaluate.rows_among(&model, fresh.clone(), objects.clone());
-        let found = found.unwrap().unwrap();
-        assert!(found.model["map"] > 0.9, "{:?}", found.model);
-        assert_eq!((found.control, found.rows, found.skipped), (None, 100, 0));
+        let found = found.unwrap();
+        assert!(found.metrics["map"] > 0.9, "{:?}", found.metrics);
+        assert_eq!((found.rows, found.skipped), (100, 0));
+        assert!(found.baselines.is_empty());
         let error = evaluate.rows(&model, fresh.clone()).unwrap_err();
         let want =
             "the model scores rows with objects, and not with each other: objects are needed";
@@ -228,9 +232,9 @@ fn objects_of_the_class_are_found_after_training() {
 }
 
 #[test]
-fn a_catalogue_of_the_same_kind_has_a_control() {
+fn a_catalogue_of_the_same_kind_has_a_baseline() {
     let (rows, others) = (things::<f32>(80, 4, 16, 1), things::<f32>(30, 4, 16, 2));
-    let model = Similarity::loreta_psd().rank(4).steps(4000).fit(&rows);
+    let model = Similarity::default().rank(4).steps(4000).fit(&rows);
     let model = model.unwrap();
     let evaluate = Evaluate {
         score: None,
@@ -238,8 +242,8 @@ fn a_catalogue_of_the_same_kind_has_a_control() {
         progress: &|_| true,
     };
     let found = evaluate.rows_among(&model, rows.clone(), others.clone());
-    let found = found.unwrap().unwrap();
-    assert!(found.model["map"] > 0.9 && found.control.unwrap()["map"] > 0.5);
+    let found = found.unwrap();
+    assert!(found.metrics["map"] > 0.9 && found.baselines[0].metrics["map"] > 0.5);
     // A row finds itself among candidates that are other things.
     let itself = model.neighbors_among(&rows, 5, &rows, 80).unwrap();
     assert_eq!(itself.len(), 80);
@@ -304,8 +308,8 @@ fn features_that_are_called_alike_start_together() {
     ];
     objects.features = Features::Named(names.iter().collect());
     let start = |rank: usize| {
-        let options = Similarity::loreta().rank(rank).steps(0).step_size(1.0);
-        let model = finish(Session::new(&options, between(&rows, &objects), None, None).unwrap());
+        let options = similarity(Rule::Loreta, rank).steps(0).step_size(1.0);
+        let model = finish(options.session(between(&rows, &objects)).unwrap());
         match model.form.as_precision::<f64>().unwrap() {
             Form::Factored(form) => form.to_dense(),
             _ => unreachable!("loreta"),
@@ -327,14 +331,12 @@ fn features_that_are_called_alike_start_together() {
 }
 
 fn standardized(rows: &Labelled<f32>, objects: &Labelled<f32>) -> (Similarity, Model) {
-    let steps = Steps {
-        standardize: true,
-        normalize: true,
-        ..Steps::default()
-    };
-    let options = Similarity::loreta().rank(4).seed(2).preprocess(steps);
+    let options = similarity(Rule::Loreta, 4).seed(2);
+    let options = options
+        .standardize(Scaling::Global)
+        .normalize(Normalize::L2);
     let options = options.steps(3000).step_size(0.5);
-    let session = Session::new(&options, between(rows, objects), None, None).unwrap();
+    let session = options.session(between(rows, objects)).unwrap();
     (options, finish(session))
 }
 
@@ -369,34 +371,34 @@ fn models_of_two_kinds_come_back_from_their_files() {
 #[test]
 fn a_run_with_objects_resumes_to_the_same_bytes() {
     let (rows, objects) = (things::<f32>(90, 5, 15, 1), things::<f32>(20, 5, 8, 2));
-    let options = Similarity::loreta().rank(4).steps(2000).curve_every(250);
+    let options = similarity(Rule::Loreta, 4).steps(2000).curve_every(250);
     let options = options.valid_fraction(0.3).average(true);
-    let whole = finish(Session::new(&options, between(&rows, &objects), None, None).unwrap());
+    let whole = finish(options.session(between(&rows, &objects)).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c");
-    let mut session = Session::new(&options, between(&rows, &objects), None, None).unwrap();
+    let mut session = options.session(between(&rows, &objects)).unwrap();
     while session.counters().steps < 1130 {
         session.advance(113).unwrap();
     }
     session.save_checkpoint(&path, 0.0).unwrap();
     let load = || Checkpoint::load(&path).unwrap();
-    let resumed = Session::resume(&options, between(&rows, &objects), None, None, load());
+    let resumed = options.resume(between(&rows, &objects), &load());
     assert_eq!(bytes(&finish(resumed.unwrap())), bytes(&whole));
 
     let mut relabelled = objects.clone();
     relabelled.labels = Labels::default();
     (0..20).for_each(|i| relabelled.labels.push([["class 0", "class 1"][i % 2]]));
     for other in [things::<f32>(20, 5, 8, 3), things(20, 5, 9, 2), relabelled] {
-        let error = Session::resume(&options, between(&rows, &other), None, None, load());
+        let error = options.resume(between(&rows, &other), &load());
         let want = "the checkpoint was made with other objects";
         assert_eq!(error.unwrap_err().message, want);
     }
-    let error = Session::resume(&options, &rows, None, None, load()).unwrap_err();
+    let error = options.resume(&rows, &load()).unwrap_err();
     assert_eq!(error.message, "the checkpoint was made with other objects");
 
-    let session = Session::new(&options, &rows, None, None).unwrap();
+    let session = options.session(&rows).unwrap();
     session.save_checkpoint(&path, 0.0).unwrap();
-    let error = Session::resume(&options, between(&rows, &objects), None, None, load());
+    let error = options.resume(between(&rows, &objects), &load());
     let want = "the checkpoint was made without objects";
     assert_eq!(error.unwrap_err().message, want);
 }
@@ -425,13 +427,10 @@ fn two_sittings_give_the_same_bytes() {
     let (rows, objects) = (named(rows, "a"), named(objects, "b"));
     let list = triplets(600, 60, 20, 6);
     for learner in LEARNERS {
-        let options = options(learner).preprocess(Steps {
-            standardize: true,
-            ..Steps::default()
-        });
+        let options = options(learner).standardize(Scaling::Global);
         let train = |list: &[Triplet]| {
-            let data = between(&rows, &objects);
-            finish(Session::new(&options, data, Some(list.to_vec().into()), None).unwrap())
+            let data = listed(between(&rows, &objects), list);
+            finish(options.session(data).unwrap())
         };
         let whole = train(&list);
         let half = train(&list[..300]);
@@ -446,8 +445,8 @@ fn each_side_grows_by_itself() {
     let list = triplets(200, 60, 20, 6);
     for learner in LEARNERS {
         let options = options(learner);
-        let data = between(&rows, &objects);
-        let model = finish(Session::new(&options, data, Some(list.clone().into()), None).unwrap());
+        let data = listed(between(&rows, &objects), &list);
+        let model = finish(options.session(data).unwrap());
         let mut learner = model.into_learner::<f64>().unwrap();
         let row = |entries: &[(u32, f64)]| SparseVec::from_entries(entries.to_vec());
         let wide = row(&[(19, 1.0)]);
@@ -477,8 +476,8 @@ fn each_side_grows_by_itself() {
 fn what_cannot_be_is_refused() {
     let (rows, objects) = (things::<f32>(30, 5, 15, 1), things::<f32>(20, 5, 8, 2));
     let refused = |options: &Similarity, objects: &Labelled<f32>| {
-        let session = Session::new(options, between(&rows, objects), None, None);
-        session.map(|_| ()).unwrap_err().message
+        let session = options.session(between(&rows, objects));
+        session.unwrap_err().to_string()
     };
     for name in ["loreta-psd", "gradient-psd", "lego"] {
         let message = refused(&Similarity::new(Rule::from_name(name).unwrap()), &objects);
@@ -487,14 +486,11 @@ fn what_cannot_be_is_refused() {
         );
         assert_eq!(message, want);
     }
-    let loreta = Similarity::loreta().step_size(1.0).steps(10);
+    let loreta = Similarity::new(Rule::Loreta).step_size(1.0).steps(10);
     let message = refused(&loreta.clone().rank(9), &objects);
-    assert_eq!(
-        message,
-        "objects: rank 9 is above the number of features, 8"
-    );
+    assert_eq!(message, "objects: option `rank` is 9, above n_features = 8");
     let message = refused(&loreta.clone().rank(16), &objects);
-    assert_eq!(message, "rank 16 is above the number of features, 15");
+    assert_eq!(message, "option `rank` is 16, above n_features = 15");
     let loreta = loreta.rank(2);
     let unlabelled = Labelled::new(objects.rows.clone());
     let message = refused(&loreta, &unlabelled);
@@ -513,25 +509,18 @@ fn what_cannot_be_is_refused() {
     let want = "triplets need objects of at least two classes, found 1";
     assert_eq!(message, want);
     let some = relabel(["class 4", "y"]);
-    let session = Session::new(&loreta, between(&rows, &some), None, None).unwrap();
+    let session = loreta.session(between(&rows, &some)).unwrap();
     assert_eq!(session.skipped(), 24);
 
-    let list = Some(triplets(20, 30, 20, 1));
+    let list = triplets(20, 30, 20, 1);
     let odd = relabel(["x", "y"]);
-    let session = Session::new(
-        &loreta,
-        between(&rows, &odd),
-        list.clone().map(Into::into),
-        Some(&rows),
-    );
+    let session = loreta.session(SimilarityData {
+        valid: Some(&rows),
+        ..listed(between(&rows, &odd), &list)
+    });
     let want = "validation needs a row and an object of the same class, found none";
     assert_eq!(session.unwrap_err().message, want);
     // Triplets from a list need no labels.
-    let session = Session::new(
-        &loreta,
-        between(&rows, &unlabelled),
-        list.map(Into::into),
-        None,
-    );
+    let session = loreta.session(listed(between(&rows, &unlabelled), &list));
     assert_eq!(finish(session.unwrap()).columns_of(Side::Right), 8);
 }

@@ -47,18 +47,18 @@ fn tells_one_story<R: Real>(learner: Similarity) {
 
 #[test]
 fn coordinates_scores_and_neighbours_agree() {
-    tells_one_story::<f32>(Similarity::loreta_psd());
-    tells_one_story::<f64>(Similarity::loreta_psd());
-    tells_one_story::<f32>(Similarity::loreta());
-    tells_one_story::<f64>(Similarity::loreta());
+    tells_one_story::<f32>(Similarity::default());
+    tells_one_story::<f64>(Similarity::default());
+    tells_one_story::<f32>(Similarity::new(Rule::Loreta));
+    tells_one_story::<f64>(Similarity::new(Rule::Loreta));
     tells_one_story::<f32>(Similarity::new(Rule::PolarPsd));
     tells_one_story::<f64>(Similarity::new(Rule::PolarPsd));
 }
 
 #[test]
 fn rows_of_another_precision_or_task_are_refused() {
-    let (_, mut model) = fitted::<f32>(Similarity::loreta_psd());
-    let (data, _) = fitted::<f64>(Similarity::loreta_psd());
+    let (_, mut model) = fitted::<f32>(Similarity::default());
+    let (data, _) = fitted::<f64>(Similarity::default());
     let error = model.neighbors(&data, 0, 1).unwrap_err();
     assert_eq!(error.message, "the model holds f32 factors, expected f64");
     model.knowledge = rankfold::model::Knowledge::Ranking(rankfold::model::Ranked {
@@ -77,7 +77,7 @@ fn rows_of_another_precision_or_task_are_refused() {
 #[test]
 fn coordinates_out_of_range_are_an_error() {
     let (mut data, model) =
-        fitted::<f32>(Similarity::loreta_psd().init(rankfold::task::Init::Gaussian));
+        fitted::<f32>(Similarity::default().init(rankfold::task::Init::Gaussian));
     let largest: Vec<(u32, f32)> = (0..20).map(|j| (j, f32::MAX)).collect();
     let wild = rankfold::SparseVec::from_entries(largest);
     data.rows.push(wild.as_row());

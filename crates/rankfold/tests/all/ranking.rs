@@ -7,7 +7,7 @@ use rankfold::data::{
     self, Features, LabelName, LabelStream, Labelled, Lines, Names, read_labelled,
 };
 use rankfold::form::{Factored, Full, Side, Tall};
-use rankfold::model::{Prior, RankingRule, Sampler, Steps, Subgradient};
+use rankfold::model::{Normalize, Prior, RankingRule, Sampler, Subgradient};
 use rankfold::online::{GroupPerceptron, Learner, Loreta, Outcome, Perceptron, RankOne, Rule};
 use rankfold::random::{Random, normal_at};
 use rankfold::task::{
@@ -342,16 +342,21 @@ fn read(folder: &tempfile::TempDir, text: &str) -> Labelled<f32> {
     read_labelled(&path).unwrap()
 }
 
+/// Options of a rule, with a rank where it has one.
+fn ranked(rule: Rule, rank: usize) -> Ranking {
+    let options = Ranking::new(rule);
+    match rule.is_low_rank() {
+        true => options.rank(rank),
+        false => options,
+    }
+}
+
 fn options(rule: Rule) -> Ranking {
-    let options = Ranking::new(rule).rank(6).epochs(8).seed(3);
+    let options = ranked(rule, 6).epochs(8).seed(3).normalize(Normalize::L2);
     match rule {
         Rule::PassiveAggressive => options.aggressiveness(1.0),
         _ => options.step_size(0.3),
     }
-    .preprocess(Steps {
-        normalize: true,
-        ..Steps::default()
-    })
 }
 
 fn finished(mut session: RankingSession<'_, f32>) -> Model {
@@ -372,7 +377,7 @@ fn every_learner_start_and_sampler_beats_popularity() {
     let train = read(&folder, &text(600, 12));
     let test = || read(&folder, &text(700, 12));
     let mut tried = vec![options(Rule::Loreta).gradient(Subgradient::Summed)];
-    for rule in Ranking::RULES {
+    for rule in rules::<Ranking>() {
         tried.push(options(rule));
         tried.push(options(rule).sampler(Sampler::Warp).average(true));
     }
@@ -381,19 +386,16 @@ fn every_learner_start_and_sampler_beats_popularity() {
     }
     for options in tried {
         let model = options.fit(&train).unwrap();
-        let found = model
-            .evaluate_labels(test(), 2, &|_| true)
-            .unwrap()
-            .unwrap();
-        let (map, control) = (found.model["map"], found.control["map"]);
-        assert!(map > control + 0.2, "{options:?}: {map} and {control}");
+        let found = model.evaluate_labels(test(), 2, &|_| true).unwrap();
+        let (map, baseline) = (found.metrics["map"], found.baselines[0].metrics["map"]);
+        assert!(map > baseline + 0.2, "{options:?}: {map} and {baseline}");
         let back = {
             let path = folder.path().join("m");
             model.save(&path).unwrap();
             Model::load(&path).unwrap()
         };
         assert_eq!(back, model);
-        let again = back.evaluate_labels(test(), 1, &|_| true).unwrap().unwrap();
+        let again = back.evaluate_labels(test(), 1, &|_| true).unwrap();
         assert_eq!(again, found);
     }
 }
@@ -437,14 +439,14 @@ fn passive_aggressive_steps_do_not_run_away() {
 fn the_step_size_is_chosen_and_the_best_model_kept() {
     let folder = tempfile::tempdir().unwrap();
     let train = read(&folder, &text(400, 12));
-    let options = Ranking::loreta()
+    let options = Ranking::default()
         .rank(6)
         .epochs(30)
         .valid_fraction(0.25)
         .patience(2)
         .curve_every(100);
     let mut session = options.session(&train).unwrap();
-    assert_eq!(session.step_trials().len(), 7);
+    assert_eq!(session.trials().len(), 7);
     while !matches!(session.advance(u64::MAX).unwrap(), Event::Finished(_)) {}
     let best = session.metrics()["map"];
     let curve: Vec<f64> = session.history().iter().map(|p| p.metrics["map"]).collect();
@@ -460,7 +462,7 @@ fn a_resumed_run_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let train = read(&folder, &text(300, 12));
     let path = folder.path().join("c");
-    for rule in Ranking::RULES {
+    for rule in rules::<Ranking>() {
         for sampler in [Sampler::Top, Sampler::Warp] {
             let options = options(rule)
                 .sampler(sampler)
@@ -472,20 +474,21 @@ fn a_resumed_run_gives_the_same_bytes() {
             for _ in 0..3 {
                 session.advance(61).unwrap();
                 session.save_checkpoint(&path, 1.0).unwrap();
-                let checkpoint = Checkpoint::<Ranking>::load(&path).unwrap();
-                session = RankingSession::resume(&options, &train, None, checkpoint).unwrap();
+                let checkpoint = Checkpoint::load(&path).unwrap();
+                session = options.resume(&train, &checkpoint).unwrap();
             }
             let resumed = bytes(&finished(session));
             assert!(resumed == whole, "{} {sampler:?}", rule.name());
 
-            let checkpoint = Checkpoint::<Ranking>::load(&path).unwrap();
-            let other = options.clone().bias(0.5);
-            let error = RankingSession::resume(&other, &train, None, checkpoint).unwrap_err();
-            let want = "the checkpoint was made with bias = null, this run asks for 0.5";
+            let checkpoint = Checkpoint::load(&path).unwrap();
+            let other = options.clone().bias_step(0.5);
+            let error = other.resume(&train, &checkpoint).unwrap_err();
+            let want = "the checkpoint was made with bias_step = none, this run asks for 0.5";
             assert_eq!(error.message, want);
         }
     }
-    let error = Checkpoint::<rankfold::Similarity>::load(&path).unwrap_err();
+    let checkpoint = Checkpoint::load(&path).unwrap();
+    let error = checkpoint.options::<rankfold::Similarity>().unwrap_err();
     let want = "a checkpoint of `train ranking`, expected one of `train similarity`";
     assert_eq!(error.message, want);
 }
@@ -496,7 +499,7 @@ fn two_sittings_are_one() {
     let all = text(400, 12);
     let at = all.match_indices('\n').nth(249).unwrap().0 + 1;
     let (first, second) = all.split_at(at);
-    for rule in Ranking::RULES {
+    for rule in rules::<Ranking>() {
         for sampler in [Sampler::Top, Sampler::Warp] {
             let options = options(rule)
                 .sampler(sampler)
@@ -540,7 +543,7 @@ fn two_sittings_are_one() {
 fn new_labels_and_features_are_learned_from_a_stream() {
     let folder = tempfile::tempdir().unwrap();
     let train = read(&folder, &text(300, 12));
-    for rule in Ranking::RULES {
+    for rule in rules::<Ranking>() {
         let model = options(rule).fit(&train).unwrap();
         let (features, labels) = (model.columns(), model.columns_of(Side::Right));
         let mut learner = model.into_learner::<f32>().unwrap();
@@ -585,7 +588,7 @@ fn rows_without_labels_or_with_all_of_them_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let data = read(&folder, "0 1:1\n 2:1\n0,1,2 1:1 2:1\n1,2 2:1 3:1\n2 3:1\n");
     for sampler in [Sampler::Top, Sampler::Warp] {
-        let options = Ranking::loreta()
+        let options = Ranking::default()
             .rank(2)
             .step_size(0.1)
             .sampler(sampler)
@@ -594,7 +597,7 @@ fn rows_without_labels_or_with_all_of_them_are_counted() {
         assert_eq!((session.skipped(), session.total_steps()), (2, 12));
         let model = finished(session);
         let found = model.evaluate_labels(data.clone(), 1, &|_| true);
-        let found = found.unwrap().unwrap();
+        let found = found.unwrap();
         assert_eq!((found.rows, found.skipped), (4, 1));
     }
     for (text, want) in [
@@ -608,7 +611,7 @@ fn rows_without_labels_or_with_all_of_them_are_counted() {
             "no row to learn from: each has either no labels or all of them",
         ),
     ] {
-        let error = Ranking::loreta()
+        let error = Ranking::default()
             .rank(1)
             .step_size(1.0)
             .session(&read(&folder, text))
@@ -622,7 +625,7 @@ fn extreme_rows_leave_a_finite_model() {
     let folder = tempfile::tempdir().unwrap();
     let text = "0 1:1e38 2:1e-38\n1 1:1e38 3:1\n2\n0,2 4:-1e38\n1 2:1 3:1 4:1\n2,1 1:1e-30\n";
     let data = read(&folder, text);
-    for rule in Ranking::RULES {
+    for rule in rules::<Ranking>() {
         for (sampler, init) in [
             (Sampler::Top, Init::Zero),
             (Sampler::Warp, Init::Gaussian),
@@ -631,8 +634,7 @@ fn extreme_rows_leave_a_finite_model() {
             let full = matches!(rule, Rule::Perceptron | Rule::GroupPerceptron);
             let init = if full { Init::Zero } else { init };
             for size in [1e-30, 1.0, 1e30] {
-                let mut options = Ranking::new(rule)
-                    .rank(1)
+                let mut options = ranked(rule, 1)
                     .epochs(30)
                     .init(init)
                     .sampler(sampler)

@@ -1,13 +1,15 @@
 //! Going on with a model is training in two sittings: the same bytes where no
 //! feature is new, the same scores where some are.
 
+use crate::common::{rules, similarity};
 use crate::oracle::Random;
 use rankfold::data::{Features, Labelled, Labels, Lines, RowIds, StreamRow, TripletStream};
 use rankfold::form::Form;
-use rankfold::model::{Precise, Steps};
-use rankfold::online::{AromaOptions, Rule, UpdateOn};
+use rankfold::model::{Normalize, Precise, Scaling, Weight};
+use rankfold::online::{Rule, UpdateOn};
+use rankfold::options::Options;
 use rankfold::sample::Triplet;
-use rankfold::task::{Event, Init, Online, Session};
+use rankfold::task::{Covariance, Event, Init, Online, SimilarityData};
 use rankfold::{Model, Real, Rows, Similarity, SparseVec, check};
 
 /// Rows that all have some of the first `common` features, and some of those
@@ -53,7 +55,11 @@ fn triplets(count: usize, rows: std::ops::Range<usize>, seed: u64) -> Vec<Triple
 }
 
 fn train<R: Real>(options: &Similarity, data: &Labelled<R>, list: &[Triplet]) -> Model {
-    let mut session = Session::new(options, data, Some(list.to_vec().into()), None).unwrap();
+    let data = SimilarityData {
+        triplets: Some(list.to_vec().into()),
+        ..data.into()
+    };
+    let mut session = options.session(data).unwrap();
     while !matches!(session.advance(u64::MAX).unwrap(), Event::Finished(_)) {}
     session.into_model().unwrap()
 }
@@ -100,35 +106,31 @@ fn assert_close(a: &[f64], b: &[f64], tolerance: f64) {
 }
 
 fn learners() -> [Similarity; 2] {
-    [Similarity::loreta_psd(), Similarity::loreta()]
-        .map(|options| options.rank(4).step_size(0.5).seed(9))
+    [Rule::LoretaPsd, Rule::Loreta].map(|rule| similarity(rule, 4).step_size(0.5).seed(9))
+}
+
+fn rule_of(options: &Similarity) -> Rule {
+    options.get("learner").unwrap().parse().unwrap()
 }
 
 /// Every rule, and a step that shrinks.
 fn every_learner() -> Vec<Similarity> {
     let options = |rule: Rule| {
-        let options = Similarity::new(rule).rank(4).seed(9);
+        let options = similarity(rule, 4).seed(9);
         match rule {
             _ if rule.is_passive_aggressive() => options.aggressiveness(0.2),
             _ if rule.is_aroma() => options.confidence_r(0.3),
             _ => options.step_size(0.05),
         }
     };
-    let mut all: Vec<Similarity> = Rule::ALL.into_iter().map(options).collect();
+    let every = rules::<Similarity>().into_iter();
+    let mut all: Vec<Similarity> = every.map(options).collect();
     all.extend(learners());
     all.extend(learners().map(|options| options.decay(200.0)));
     all.push(options(Rule::Oasis).init(Init::Zero));
-    let variants = [(UpdateOn::Mistake, false), (UpdateOn::Margin, true)];
-    let variants = variants.map(|(update_on, new_covariance)| AromaOptions {
-        update_on,
-        new_covariance,
-        inverse_diagonal: false,
-    });
-    all.extend(variants.map(|variant| options(Rule::AromaFactored).aroma(variant)));
-    all.push(options(Rule::AromaDiagonal).aroma(AromaOptions {
-        inverse_diagonal: true,
-        ..AromaOptions::default()
-    }));
+    all.push(options(Rule::AromaFactored).update_on(UpdateOn::Mistake));
+    all.push(options(Rule::AromaFactored).covariance(Covariance::New));
+    all.push(options(Rule::AromaDiagonal).inverse_diagonal(true));
     all.push(options(Rule::AromaDiagonal).init(Init::Identity));
     all
 }
@@ -136,28 +138,20 @@ fn every_learner() -> Vec<Similarity> {
 fn two_sittings_give_the_same_bytes<R: Real>() {
     let data = labelled(rows::<R>(60, 6, 40, 1), Features::Numbered);
     let list = triplets(900, 0..60, 2);
-    let none = Steps::default();
-    let sparse = Steps {
-        tfidf: true,
-        normalize: true,
-        ..none
-    };
-    let dense = Steps {
-        standardize: true,
-        ..none
-    };
     for options in every_learner() {
+        let weighted = options.clone().weight(Weight::Tfidf);
+        let sparse = weighted.normalize(Normalize::L2);
+        let dense = options.clone().standardize(Scaling::Global);
         // Steps on the cone are slow, and see rows of any kind alike.
-        let kinds = if options.rule().cone().is_some() {
+        let kinds = if rule_of(&options).cone().is_some() {
             1
         } else {
             3
         };
-        for &steps in &[sparse, none, dense][..kinds] {
-            let options = options.clone().preprocess(steps);
-            let whole = train(&options, &data, &list);
+        for options in &[sparse, options, dense][..kinds] {
+            let whole = train(options, &data, &list);
             // In the middle of a round and of a turn.
-            let half = train(&options, &data, &list[..449]);
+            let half = train(options, &data, &list[..449]);
             let again = update(half, &data.rows, &list[449..]);
             assert!(whole.card.counters.updates > 100, "{:?}", whole.card);
             assert_eq!(again.card, whole.card);
@@ -177,7 +171,7 @@ fn two_sittings_give_the_same_bytes_as_one() {
 fn the_curve_leaves_no_trace_in_the_model() {
     let data = labelled(rows::<f32>(40, 6, 30, 1), Features::Numbered);
     let list = triplets(300, 0..40, 2);
-    let options = Similarity::loreta_psd().rank(3).step_size(0.5);
+    let options = Similarity::default().rank(3).step_size(0.5);
     let often = train(&options.clone().curve_every(7), &data, &list);
     let seldom = train(&options, &data, &list);
     assert!(often.card.history.is_empty() && bytes(&often) == bytes(&seldom));
@@ -192,14 +186,10 @@ fn a_grown_model_is_the_one_that_had_all_features<R: Real>() {
     assert!(all.columns() == 60 && early.columns() == 30);
     let mut list = triplets(300, 0..50, 5);
     list.extend(triplets(300, 50..100, 6));
-    // What LEGO aims at depends on all rows there are; the exponent of the group
-    // perceptron and the steps of factored AROMA depend on the number of features.
-    let differs = |options: &Similarity| {
-        matches!(
-            options.rule(),
-            Rule::Lego | Rule::GroupPerceptron | Rule::AromaFactored
-        )
-    };
+    // What LEGO aims at depends on all rows there are, and the steps of factored AROMA
+    // on the number of features.
+    let differs =
+        |options: &Similarity| matches!(rule_of(options), Rule::Lego | Rule::AromaFactored);
     for options in every_learner().into_iter().filter(|o| !differs(o)) {
         let whole = train(&options, &labelled(all.clone(), Features::Numbered), &list);
         let half = train(
@@ -406,7 +396,7 @@ fn a_start_is_deterministic_small_and_exact() {
 #[test]
 fn wild_columns_are_refused_and_nothing_changes() {
     let data = labelled(rows::<f32>(40, 6, 30, 1), Features::Numbered);
-    let options = Similarity::loreta().rank(3).step_size(0.5);
+    let options = Similarity::new(Rule::Loreta).rank(3).step_size(0.5);
     let model = train(&options, &data, &triplets(100, 0..40, 2));
     let before = bytes(&model);
     let mut learner = model.into_learner::<f32>().unwrap();

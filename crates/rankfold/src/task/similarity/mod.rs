@@ -108,8 +108,8 @@ options! {
     /// assert_eq!(model.rank(), 2);
     /// ```
     pub struct Similarity: "similarity" {
-        /// Learning algorithm; with objects the default is `loreta`.
-        learner: Rule = Rule::LoretaPsd, among [
+        /// Learning algorithm [default: loreta-psd, with objects loreta].
+        learner: Option<Rule> = None, among [
             "loreta-psd", "loreta", "aroma-factored", "aroma-diagonal", "oasis",
             "passive-aggressive", "gradient", "gradient-psd", "manifold-identification", "lego",
             "balanced", "polar", "flat", "polar-psd", "cone-flat", "cone-affine", "cone-logdet",
@@ -118,7 +118,7 @@ options! {
         /// Rank of W, at most the number of features, and of those of the objects; the default
         /// is lowered to that.
         rank: usize = 30, in Range::COUNT,
-            for "low-rank learners, such as `loreta-psd`" if |o| o.learner.is_low_rank();
+            for "low-rank learners, such as `loreta-psd`" if |o| o.rule().is_low_rank();
         /// Number of triplets to learn from [default: 50 a row, at least 20,000; one pass over
         /// listed triplets].
         steps: Option<u64> = None, effect Length;
@@ -130,7 +130,7 @@ options! {
             if Similarity::has_steps;
         /// Largest relative change of W that one step may make; `inf` for none.
         step_limit: f64 = Step::LIMIT, in Range::LIMIT,
-            for "learners on a manifold, such as `loreta-psd`" if |o| o.learner.has_limit();
+            for "learners on a manifold, such as `loreta-psd`" if |o| o.rule().has_limit();
         /// Let the step shrink: it is half as long after this many triplets, and a third after
         /// twice as many.
         decay: Option<f64> = None, in Range::POSITIVE,
@@ -138,22 +138,22 @@ options! {
             if Similarity::has_steps;
         /// Longest step of passive-aggressive learners, C in the papers.
         aggressiveness: f64 = 0.1, in Range::POSITIVE,
-            for "`oasis` and `passive-aggressive`" if |o| o.learner.is_passive_aggressive();
+            for "`oasis` and `passive-aggressive`" if |o| o.rule().is_passive_aggressive();
         /// AROMA's noise parameter r. Smaller values commit sooner.
         confidence_r: f64 = 1.0, in Range::POSITIVE,
-            for "`aroma-factored` and `aroma-diagonal`" if |o| o.learner.is_aroma();
+            for "`aroma-factored` and `aroma-diagonal`" if |o| o.rule().is_aroma();
         /// Which triplets AROMA learns from.
         update_on: UpdateOn = UpdateOn::Margin,
-            for "`aroma-factored` and `aroma-diagonal`" if |o| o.learner.is_aroma();
+            for "`aroma-factored` and `aroma-diagonal`" if |o| o.rule().is_aroma();
         /// The covariances by which `aroma-factored` moves its mean.
         covariance: Covariance = Covariance::Old,
-            for "`aroma-factored`" if |o| o.learner == Rule::AromaFactored;
+            for "`aroma-factored`" if |o| o.rule() == Rule::AromaFactored;
         /// Keep the diagonal of the inverse covariance.
         inverse_diagonal: bool = false,
-            for "`aroma-diagonal`" if |o| o.learner == Rule::AromaDiagonal;
+            for "`aroma-diagonal`" if |o| o.rule() == Rule::AromaDiagonal;
         /// Which triplets are learned from.
         select: Select = Select::Random,
-            for "`aroma-factored` and `aroma-diagonal`" if |o| o.learner.is_aroma();
+            for "`aroma-factored` and `aroma-diagonal`" if |o| o.rule().is_aroma();
         /// Which negatives are learned from.
         negatives: Negatives = Negatives::Random;
         /// Candidates of a hard negative or of an uncertain triplet [default: 20 rows, 5
@@ -163,9 +163,9 @@ options! {
         /// Triplets that make one step together; the steps are rounded up to whole batches.
         batch: usize = 1, within Range::between(1.0, LARGEST_BATCH as f64),
             for "learners with mini-batches, such as `loreta-psd` and `loreta`"
-            if |o| o.learner.has_batches();
+            if |o| o.rule().has_batches();
         /// Keep the average of W over the run, later matrices weighing more, not the last W.
-        average: bool = false, for "learners other than AROMA" if |o| !o.learner.is_aroma();
+        average: bool = false, for "learners other than AROMA" if |o| !o.rule().is_aroma();
         /// Where W starts [default: identity, for AROMA zero].
         init: Option<Init> = None;
         /// How the model scores two rows; can be overridden later [default: cosine for
@@ -186,8 +186,12 @@ impl Similarity {
         Self::default().learner(learner)
     }
 
+    fn rule(&self) -> Rule {
+        self.learner.unwrap_or(Rule::LoretaPsd)
+    }
+
     fn has_steps(&self) -> bool {
-        !(self.learner.is_passive_aggressive() || self.learner.is_aroma())
+        !(self.rule().is_passive_aggressive() || self.rule().is_aroma())
     }
 
     fn has_candidates(&self) -> bool {
@@ -204,14 +208,14 @@ impl Similarity {
     /// Where W starts: as given, or as suits the learner. A distribution that knows
     /// nothing yet has mean zero.
     fn init_or_default(&self) -> Init {
-        self.init.unwrap_or(match self.learner.is_aroma() {
+        self.init.unwrap_or(match self.rule().is_aroma() {
             true => Init::Zero,
             false => Init::Identity,
         })
     }
 
     fn score_or_default(&self) -> Score {
-        self.score.unwrap_or_else(|| default_score(self.learner))
+        self.score.unwrap_or_else(|| default_score(self.rule()))
     }
 
     fn aroma(&self) -> AromaOptions {
@@ -222,20 +226,20 @@ impl Similarity {
         }
     }
 
-    /// The options with a learner for data with objects, where none was given.
+    /// The options with the learner that these data are learned by.
     fn for_data<R>(&self, data: &TrainingData<'_, R>) -> Self {
-        match data.objects.is_some() && self.learner == Self::default().learner {
-            true => self.clone().learner(Rule::Loreta),
-            false => self.clone(),
-        }
+        self.clone().learner(match (self.learner, data.objects) {
+            (None, Some(_)) => Rule::Loreta,
+            _ => self.rule(),
+        })
     }
 
     /// Checks all options at once; a session does so too.
     pub fn check(&self) -> Result<()> {
         self.check_table()?;
         check_length(self.steps, self.epochs)?;
-        let (name, init) = (self.learner, self.init_or_default());
-        let full = !self.learner.is_low_rank();
+        let (name, init) = (self.rule(), self.init_or_default());
+        let full = !self.rule().is_low_rank();
         if full && self.score == Some(Score::Cosine) {
             return Err(Error::option(
                 "score",
@@ -244,7 +248,7 @@ impl Similarity {
                 ),
             ));
         }
-        let definite = self.learner == Rule::Lego || self.learner.cone().is_some();
+        let definite = self.rule() == Rule::Lego || self.rule().cone().is_some();
         if definite && init != Init::Identity {
             return Err(Error::option(
                 "init",
@@ -281,11 +285,11 @@ impl Similarity {
     /// Checks that the learner can score rows with other things; a session with
     /// objects does so too.
     pub fn check_objects(&self) -> Result<()> {
-        match self.learner.is_symmetric() {
+        match self.rule().is_symmetric() {
             false => Ok(()),
             true => Err(Error::input(format!(
                 "`{}` learns a symmetric matrix, in which rows and objects have the same features: use another learner with objects, such as `loreta`",
-                self.learner.name()
+                self.rule().name()
             ))),
         }
     }
@@ -309,7 +313,7 @@ impl Similarity {
     fn start<R: Real>(&self, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
         let Sides { left, right } = inputs.sides();
         let (n, m) = (left.columns(), right.columns());
-        let (shape, init) = (self.learner.shape(), self.init_or_default());
+        let (shape, init) = (self.rule().shape(), self.init_or_default());
         let diagonal = f64::from(u8::from(init == Init::Identity));
         match shape {
             Shape::Full => return Full::diagonal(n, m, diagonal).map(Form::Full),

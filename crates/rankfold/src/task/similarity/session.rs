@@ -63,14 +63,14 @@ impl Similarity {
         }
         let inputs = Inputs::new(&options, data)?;
         let form = options.start(&inputs)?;
-        let distances = (options.learner == Rule::Lego).then(|| inputs.distances(options.seed));
+        let distances = (options.rule() == Rule::Lego).then(|| inputs.distances(options.seed));
         let (mut work, course) = options.work(inputs, form, 0, distances)?;
         match options.step_size {
             Some(size) => work.stepper.step.size = size,
-            None if options.learner.is_passive_aggressive() => {
+            None if options.rule().is_passive_aggressive() => {
                 work.stepper.step.size = options.aggressiveness;
             }
-            None if options.learner.is_aroma() => work.stepper.step.size = options.confidence_r,
+            None if options.rule().is_aroma() => work.stepper.step.size = options.confidence_r,
             None => work.choose_step(course.total)?,
         }
         Session::new(work, course)
@@ -125,7 +125,7 @@ impl<R: Real> SimilarityWork<'_, R> {
     /// it.
     fn choose_step(&mut self, total: u64) -> Result<()> {
         let seed = self.options.seed;
-        let mut steps = match self.options.learner {
+        let mut steps = match self.options.rule() {
             Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
             _ => PRETRAINING_STEPS * self.options.batch as u64,
         }
@@ -164,10 +164,10 @@ impl<R: Real> SimilarityWork<'_, R> {
                 }
             }
         };
-        let grid = step_size::grid(self.options.learner, self.options.batch);
+        let grid = step_size::grid(self.options.rule(), self.options.batch);
         let (start, rows) = (&self.stepper, self.inputs.sides());
         let hard = self.options.negatives != Negatives::Random;
-        let prefer = match hard || self.options.learner == Rule::Lego {
+        let prefer = match hard || self.options.rule() == Rule::Lego {
             true => Prefer::Small,
             false => Prefer::Large,
         };
@@ -314,9 +314,9 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
             step_limit: Some(options.step_limit).filter(|limit| limit.is_finite()),
             decay: options.decay,
             distances: self.stepper.examples.distances(),
-            aroma: options.learner.is_aroma().then(|| options.aroma()),
+            aroma: options.rule().is_aroma().then(|| options.aroma()),
             init: options.init_or_default().name().into(),
-            ..Card::new(options.learner.name())
+            ..Card::new(options.rule().name())
         }
     }
 
@@ -341,7 +341,7 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
     }
 
     fn describe(&self, mut report: Report) -> Report {
-        if self.options.learner.is_aroma() {
+        if self.options.rule().is_aroma() {
             report = report
                 .with("confidence_r", self.step_size())
                 .with("storage", self.form().storage());

@@ -36,7 +36,7 @@ impl<R: Real> Stepper<R> {
         distances: Option<Distances>,
     ) -> Result<Self> {
         Ok(Stepper {
-            learner: AnyLearner::new(options.learner, form, seen)?.with_aroma(options.aroma()),
+            learner: AnyLearner::new(options.rule(), form, seen)?.with_aroma(options.aroma()),
             examples: Examples::new(distances),
             step: Step {
                 size: f64::NAN,

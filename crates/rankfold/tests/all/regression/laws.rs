@@ -295,7 +295,7 @@ fn a_rank_above_that_of_the_values_is_kept_in_batch() {
             value: f64::from((left + 1) * (right + 2)),
         })
         .collect();
-    for rule in rankfold::Pairs::RULES {
+    for rule in rules::<rankfold::Pairs>() {
         for solver in [
             PairsSolver::Descent,
             PairsSolver::Cg,
@@ -307,7 +307,7 @@ fn a_rank_above_that_of_the_values_is_kept_in_batch() {
             assert_eq!(singular.len(), 3);
             assert!(singular.iter().all(|&s| s > 0.0), "{rule:?} {singular:?}");
             let found = model.evaluate_pairs(&rows, None, &pairs).unwrap();
-            assert!(found.model["rmse"] < 0.5, "{rule:?} {solver:?} {found:?}");
+            assert!(found.metrics["rmse"] < 0.5, "{rule:?} {solver:?} {found:?}");
         }
     }
 }
