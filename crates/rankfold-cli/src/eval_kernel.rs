@@ -35,7 +35,7 @@ impl EvalKernel<'_> {
         };
         let labels = match (&rows, self.labels) {
             (Some(_), _) => None,
-            (None, Some(path)) => Some(read_labels(path)?),
+            (None, Some(path)) => Some(read_labels(path, items.len())?),
             (None, None) => {
                 return Err(Error::input(
                     "labels are needed: give DATA, the items with their labels, or --labels FILE",
