@@ -299,7 +299,7 @@ impl Eval {
         };
         let read = match (&rows, &self.labels) {
             (Some(_), _) => None,
-            (None, Some(path)) => Some(read_labels(path)?),
+            (None, Some(path)) => Some(read_labels(path, items.len())?),
             (None, None) => {
                 return Err(Error::input(
                     "labels are needed: give DATA, the items with their labels, or --labels FILE",

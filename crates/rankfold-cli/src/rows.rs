@@ -121,7 +121,7 @@ pub fn read_rows<R: Real>(
     match labels {
         None => Ok(data),
         Some(file) => {
-            let labels = read_labels(file)?;
+            let labels = read_labels(file, data.rows.len())?;
             data.with_labels(labels).map_err(|e| e.in_file(file))
         }
     }

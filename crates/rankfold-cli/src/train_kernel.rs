@@ -160,7 +160,10 @@ impl TrainKernel {
                 let pairs = self.pairs.as_ref();
                 pairs.map(|path| read_constraints(path, items)).transpose()
             };
-        let labels = || self.labels.as_ref().map(read_labels).transpose();
+        let labels = |items: &Ids| {
+            let read = |path| read_labels(path, items.len());
+            self.labels.as_ref().map(read).transpose()
+        };
         match (&self.data, &self.matrix) {
             (Some(data), _) => {
                 let rows = read_rows::<R>(&self.fields.of(data), None, self.labels.as_ref())?;
@@ -181,7 +184,7 @@ impl TrainKernel {
                     found.ok_or_else(|| Error::input(format!("no item is called `{name}`")))
                 };
                 let known = known(&mut |name| found(name))?;
-                let labels = labels()?;
+                let labels = labels(&matrix.items)?;
                 let truth = match (&known, &labels) {
                     (Some(known), _) => KernelConstraints::Given(known),
                     (None, Some(labels)) => KernelConstraints::Labels(labels),

@@ -1,7 +1,8 @@
 //! The user's names for rows, features and classes, and the way back.
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use std::fmt::{Display, Write};
+use std::hash::BuildHasher;
 
 /// A list of distinct strings, numbered in the order they came.
 ///
@@ -13,10 +14,14 @@ pub struct Ids {
     /// Where each id ends; its start is the end of the one before.
     ends: Vec<u64>,
     lookup: HashTable<u32>,
+    /// Another in every run, so that nobody can choose ids that meet in one place of the
+    /// table. Nothing follows from the order of the table.
+    keyed: DefaultHashBuilder,
 }
 
-/// FNV-1a: ids are short, and the hash must be the same on every machine.
-fn hash(id: &[u8]) -> u64 {
+/// FNV-1a, which is the same on every machine. It is easy to find ids that it takes for
+/// the same, so nothing is looked up by it.
+fn fixed_hash(id: &[u8]) -> u64 {
     id.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -50,12 +55,12 @@ impl Ids {
             bytes,
             ends,
             lookup,
+            keyed,
         } = self;
-        let hashed = hash(id.as_bytes());
         let found = lookup.entry(
-            hashed,
+            keyed.hash_one(id.as_bytes()),
             |&i| slice(bytes, ends, i) == id.as_bytes(),
-            |&i| hash(slice(bytes, ends, i)),
+            |&i| keyed.hash_one(slice(bytes, ends, i)),
         );
         match found {
             hashbrown::hash_table::Entry::Occupied(entry) => *entry.get(),
@@ -72,14 +77,15 @@ impl Ids {
     /// The number of a known id.
     pub fn find(&self, id: &str) -> Option<u32> {
         let same = |&i: &u32| slice(&self.bytes, &self.ends, i) == id.as_bytes();
-        self.lookup.find(hash(id.as_bytes()), same).copied()
+        let hash = self.keyed.hash_one(id.as_bytes());
+        self.lookup.find(hash, same).copied()
     }
 
     /// A hash of the id with this number: the same on every machine, whatever
     /// the order in which ids came.
     #[track_caller]
     pub(crate) fn hash_of(&self, number: u32) -> u64 {
-        hash(slice(&self.bytes, &self.ends, number))
+        fixed_hash(slice(&self.bytes, &self.ends, number))
     }
 
     /// The id with this number.
@@ -184,6 +190,58 @@ mod tests {
         assert_eq!(Ids::distinct(["7", "-1"]), Ok(numbers));
         assert_eq!(Ids::distinct([1, 2, 3, 2, 3]), Err("2".to_owned()));
         assert_eq!(Ids::distinct([""; 0]), Ok(Ids::new()));
+    }
+
+    #[test]
+    fn nobody_can_choose_ids_that_meet_in_the_table() {
+        // The low bits of FNV-1a follow from the low bits of its state. So parts that lead
+        // to one state can be strung together: 2ⁿ ids of n parts meet.
+        const LOW: u64 = (1 << 20) - 1;
+        let texts = (0..200_000u32).map(|i| format!("{i:x}"));
+        let mut parts: Vec<[String; 2]> = Vec::new();
+        let mut before = String::new();
+        for _ in 0..10 {
+            let mut seen = hashbrown::HashMap::new();
+            let pair = texts.clone().find_map(|text| {
+                let low = fixed_hash(format!("{before}{text}").as_bytes()) & LOW;
+                let other: Option<String> = seen.insert(low, text.clone());
+                other.map(|other| [other, text])
+            });
+            parts.push(pair.expect("more texts than states"));
+            before.push_str(&parts[parts.len() - 1][0]);
+        }
+        let ids: Vec<String> = (0..1usize << parts.len())
+            .map(|n| {
+                (0..)
+                    .zip(&parts)
+                    .map(|(b, two)| two[n >> b & 1].as_str())
+                    .collect()
+            })
+            .collect();
+        let distinct = |hash: &dyn Fn(&[u8]) -> u64| {
+            let low: hashbrown::HashSet<u64> =
+                ids.iter().map(|id| hash(id.as_bytes()) & LOW).collect();
+            low.len()
+        };
+        assert_eq!(distinct(&fixed_hash), 1);
+        let keyed = Ids::new().keyed;
+        assert!(distinct(&|id| keyed.hash_one(id)) > ids.len() / 2);
+        // Another table has another key.
+        let other = Ids::new().keyed;
+        assert!(
+            ids.iter()
+                .any(|id| keyed.hash_one(id) != other.hash_one(id))
+        );
+        let found: Ids = ids.iter().collect();
+        assert_eq!(found.len(), ids.len());
+        assert_eq!(found.hash_of(0), fixed_hash(ids[0].as_bytes()));
+    }
+
+    #[test]
+    fn the_fixed_hash_is_that_of_the_standard() {
+        assert_eq!(fixed_hash(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fixed_hash(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fixed_hash(b"foobar"), 0x8594_4171_f739_67e8);
     }
 
     #[test]

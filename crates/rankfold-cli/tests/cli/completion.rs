@@ -758,7 +758,7 @@ fn bad_input_is_refused() {
         ),
         (
             "user,item,rating\na,x\n",
-            "bad.csv:2: expected `rating` in field 3, found 2 fields",
+            "bad.csv:2: expected 3 fields, found 2",
         ),
         ("", "bad.csv: no ratings"),
         ("user,item,rating\n", "bad.csv: no ratings"),

@@ -90,6 +90,10 @@ fn bad_input_changes_nothing() {
     );
     let said = place.run(&["split", "r.csv", "-o", "p", "--test", "0.5", "--by", "task"]);
     said.refused("r.csv: no column is called `task`: expected one of `user`, `item`, `rating`");
+    let said = place.run(&["split", "-", "-o", "p", "--format", "../x"]);
+    said.refused(
+        "unknown format `../x`: expected svm, csv, tsv, jsonl or dat, plain or with .gz or .zst",
+    );
     let said = place.run(&["split", "r.csv", "-o", "no/p", "--test", "0.5"]);
     let want = "error: no/p.train.csv: cannot write: entity not found\n";
     assert_eq!((said.code, said.stderr.as_str()), (1, want));

@@ -18,6 +18,10 @@ pub(super) struct Source {
     /// How the fields of a table or of ratings are separated.
     separator: Separator,
     header: Option<Vec<u8>>,
+    header_line: u64,
+    /// How many fields the first record of a table or of ratings has: all others must
+    /// have as many.
+    width: usize,
     /// The row just read, with its line end.
     row: Vec<u8>,
     /// Whether `row` was read ahead, in search of a header.
@@ -54,17 +58,24 @@ impl Source {
             kind,
             separator,
             header: None,
+            header_line: 0,
+            width: 0,
             row: Vec::new(),
             ahead: false,
             fields: Fields::default(),
         };
         match kind {
             LineFormat::Table(_) => {
-                out.ahead = out.advance()?;
+                if let Some(record) = out.records.header()? {
+                    out.row.extend_from_slice(record);
+                    out.ahead = true;
+                }
                 out.split();
+                out.width = out.fields.len();
                 let first = out.fields.get(0).unwrap_or(b"").trim_ascii();
                 if out.ahead && number::<f64>(first).is_err() {
                     out.header = Some(std::mem::take(&mut out.row));
+                    out.header_line = out.records.line();
                     out.ahead = false;
                 }
             }
@@ -79,6 +90,8 @@ impl Source {
                 } else {
                     Separator::Spaces
                 };
+                out.split();
+                out.width = out.fields.len();
             }
             LineFormat::Svmlight | LineFormat::Jsonl => {}
         }
@@ -158,9 +171,13 @@ impl Source {
                 };
                 let mut columns = Fields::default();
                 columns.split(header, delimiter);
-                let found = columns
-                    .iter()
-                    .position(|c| c.trim_ascii() == name.as_bytes());
+                let named = |c: &[u8]| c.trim_ascii() == name.as_bytes();
+                let found = columns.iter().position(named);
+                if columns.iter().filter(|c| named(c)).count() > 1 {
+                    let message = format!("column `{name}` stands twice");
+                    let error = Error::input(message).in_file(self.records.path());
+                    return Err(error.at_line(self.header_line));
+                }
                 if found.is_none() {
                     let known = columns.iter().map(shown).collect::<Vec<_>>();
                     return unknown(&format!("one of {}", known.join(", ")));
@@ -179,6 +196,29 @@ impl Source {
         }
     }
 
+    /// Splits the row just read, which must have as many fields as the first one.
+    fn take_apart(&mut self) -> Result<()> {
+        self.split();
+        match (self.width, self.fields.len()) {
+            (width, found) if width == found => Ok(()),
+            (width, found) => Err(self
+                .records
+                .error(format!("expected {width} fields, found {found}"))),
+        }
+    }
+
+    /// A field of the row that was taken apart.
+    fn field(&self, number: usize, name: &str) -> Result<&[u8]> {
+        let found = self.fields.get(number).map(<[u8]>::trim_ascii);
+        found.ok_or_else(|| {
+            self.records.error(format!(
+                "expected `{name}` in field {}, found {} fields",
+                number + 1,
+                self.fields.len()
+            ))
+        })
+    }
+
     /// The values of some columns in the row just read, which is taken apart once.
     pub(super) fn values<const N: usize>(
         &mut self,
@@ -191,21 +231,11 @@ impl Source {
             }
             return Ok(out);
         }
-        self.split();
+        self.take_apart()?;
         let mut out: [Cow<'_, [u8]>; N] = std::array::from_fn(|_| Cow::default());
         for (out, column) in out.iter_mut().zip(columns) {
-            let Column::Number(number, name) = column else {
-                continue;
-            };
-            match self.fields.get(*number) {
-                Some(value) => *out = value.trim_ascii().into(),
-                None => {
-                    return Err(self.records.error(format!(
-                        "expected `{name}` in field {}, found {} fields",
-                        number + 1,
-                        self.fields.len()
-                    )));
-                }
+            if let Column::Number(number, name) = column {
+                *out = self.field(*number, name)?.into();
             }
         }
         Ok(out)
@@ -216,15 +246,8 @@ impl Source {
         match column {
             Column::Label => Ok(label_field(without_end(&self.row)).into()),
             Column::Number(number, name) => {
-                self.split();
-                let found = self.fields.len();
-                match self.fields.get(*number) {
-                    Some(value) => Ok(value.trim_ascii().into()),
-                    None => Err(self.records.error(format!(
-                        "expected `{name}` in field {}, found {found} fields",
-                        number + 1
-                    ))),
-                }
+                self.take_apart()?;
+                Ok(self.field(*number, name)?.into())
             }
             Column::Name(name) => {
                 let found = json_fields(without_end(&self.row), [Some(name)]);

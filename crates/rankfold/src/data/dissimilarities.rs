@@ -3,6 +3,7 @@
 //! cell is not known.
 
 use std::fmt::Display;
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,9 +11,10 @@ use serde_json::Value;
 use super::about;
 use super::format::extension;
 use super::number::{NoNumber, number, shown};
-use super::open::Lines;
-use super::records::Fields;
+use super::open::{Limit, Lines, is_dash, without_end};
+use super::records::{Fields, Records};
 use super::square::SquareMatrix;
+use super::table;
 use super::values::separate;
 use crate::ids::IdText;
 use crate::{Error, Ids, Result};
@@ -35,37 +37,54 @@ const LARGEST: f64 = 1e75;
 /// added to them. A file without any is an error.
 pub fn read_dissimilarities(path: impl AsRef<Path>, items: &mut Ids) -> Result<Vec<Dissimilarity>> {
     let path = path.as_ref();
-    if is_matrix(path)? {
-        let matrix = SquareMatrix::read(path)?;
-        return matrix.dissimilarities(items).map_err(|e| e.in_file(path));
+    let of_matrix = |matrix: SquareMatrix, items: &mut Ids| {
+        let found = matrix.dissimilarities(items);
+        found.map_err(|e| e.in_file(path))
+    };
+    let delimiter = match extension(path).0 {
+        _ if is_dash(path) => return lines(Lines::open(path)?, items),
+        "npy" | "npz" | "mtx" => return of_matrix(SquareMatrix::read(path)?, items),
+        "csv" => b',',
+        "tsv" => b'\t',
+        _ => return lines(Lines::open(path)?, items),
+    };
+    // The file may be a pipe, which is read once: what was read ahead is put back.
+    let mut ahead = Lines::open(path)?;
+    let (mut start, mut is_matrix) = (Vec::new(), false);
+    ahead.set_limit(Limit::Header);
+    while let Some(line) = ahead.next_raw()? {
+        start.extend_from_slice(line);
+        if !line.trim_ascii().is_empty() {
+            is_matrix = is_header_of_matrix(line);
+            break;
+        }
     }
-    lines(Lines::open(path)?, items)
+    let all = Lines::new(
+        Box::new(Cursor::new(start).chain(ahead.into_source())),
+        path,
+    );
+    match is_matrix {
+        true => {
+            let table = table::read::<f64>(Records::new(all, delimiter))?;
+            let matrix = SquareMatrix::from_labelled(&table).map_err(|e| e.in_file(path))?;
+            of_matrix(matrix, items)
+        }
+        false => lines(all, items),
+    }
 }
 
-/// Whether a file holds a matrix: by its extension, and a table by its first line,
-/// where lines of three fields are `left right value`.
-fn is_matrix(path: &Path) -> Result<bool> {
-    if super::open::is_dash(path) {
-        return Ok(false);
-    }
-    match extension(path).0 {
-        "npy" | "npz" | "mtx" => return Ok(true),
-        "csv" | "tsv" => {}
-        _ => return Ok(false),
-    }
-    let mut lines = Lines::open(path)?;
-    let Some(line) = lines.next_line()? else {
-        return Ok(false);
-    };
+/// Whether the first line of a table is that of a matrix. Lines of three fields are
+/// `left right value`.
+fn is_header_of_matrix(line: &[u8]) -> bool {
     let mut fields = Fields::default();
-    separate(&mut fields, line);
+    separate(&mut fields, without_end(line));
     let found: Vec<&[u8]> = fields.iter().map(<[u8]>::trim_ascii).collect();
-    Ok(match &found[..] {
+    match &found[..] {
         [left, right, value] => {
             *left == b"id" || !(named(left, right) || number::<f64>(value).is_ok())
         }
         _ => true,
-    })
+    }
 }
 
 fn named(left: &[u8], right: &[u8]) -> bool {
@@ -275,6 +294,34 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_read_once() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text, count) in [
+            ("m.csv", "id,a,b\na,0,2\nb,2,0\n", 1),
+            ("l.tsv", "left\tright\tvalue\na\tb\t2\nb\tc\t1\n", 2),
+        ] {
+            let path = folder.path().join(name);
+            let made = std::process::Command::new("mkfifo").arg(&path).status();
+            assert!(made.unwrap().success());
+            let to = path.clone();
+            let writer = std::thread::spawn(move || {
+                let mut pipe = std::fs::File::options().write(true).open(to).unwrap();
+                pipe.write_all(text.as_bytes()).unwrap();
+            });
+            let (done, waited) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let found = read_dissimilarities(&path, &mut Ids::new());
+                done.send(found.map(|found| found.len())).unwrap();
+            });
+            let found = waited.recv_timeout(std::time::Duration::from_secs(30));
+            assert_eq!(found, Ok(Ok(count)), "{name}");
+            writer.join().unwrap();
+        }
+    }
+
     #[test]
     fn a_matrix_is_read_where_it_is_square_and_symmetric() {
         let folder = tempfile::tempdir().unwrap();
@@ -288,6 +335,8 @@ mod tests {
         assert_eq!(read("id,a,b\na,0,2\nb,2,0\n").unwrap(), (1, 2));
         assert_eq!(read("a,b,c\n0,1,\n1,0,3\n,3,0\n").unwrap(), (2, 3));
         assert_eq!(read("x,y,3\ny,z,4\n").unwrap(), (2, 3));
+        assert_eq!(read("\n\nx,y,3\ny,z,4\n").unwrap(), (2, 3));
+        assert_eq!(read("\na,b,c\n0,1,\n1,0,3\n,3,0\n").unwrap(), (2, 3));
         let place = path.display();
         for (text, message) in [
             ("a,b\n0,1\n", "expected a square matrix, found 1 × 2"),

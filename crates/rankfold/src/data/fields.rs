@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::jsonl::{Scalar, message, object};
 
@@ -38,6 +38,7 @@ impl<'de, const N: usize> Visitor<'de> for Pick<'_, N> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let mut out = [const { None }; N];
+        let mut seen = [false; N];
         while let Some(Scalar(key)) = map.next_key()? {
             // One field may be wanted in two places: `--where label=x`.
             let mut wanted = self.0.iter().enumerate().filter(|n| *n.1 == Some(&key));
@@ -45,6 +46,9 @@ impl<'de, const N: usize> Visitor<'de> for Pick<'_, N> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
+            if std::mem::replace(&mut seen[first], true) {
+                return Err(M::Error::custom(format!("`{key}` stands twice")));
+            }
             let value = map.next_value::<Option<Scalar>>()?.map(|Scalar(text)| text);
             for (other, _) in wanted {
                 out[other] = value.clone();
@@ -79,6 +83,10 @@ mod tests {
         assert_eq!(
             message(br#"{"a":"b"#),
             "column 7: EOF while parsing a string; is the line cut short?"
+        );
+        assert_eq!(
+            message(br#"{"a":null,"a":2}"#),
+            "column 13: `a` stands twice"
         );
         assert_eq!(message(br#"{"a":1} x"#), "column 9: trailing characters");
     }

@@ -10,13 +10,21 @@ use super::open::Lines;
 use super::{Features, Labelled, Labels, RowIds};
 use crate::{Error, Ids, Real, Result, Rows, memory};
 
-/// Reads labels, one for each row of another file: an `.npy` array of numbers
-/// or texts, or any other file as text, a label a line. An empty text is no
-/// label.
-pub fn read_labels(path: impl AsRef<Path>) -> Result<Labels> {
+/// Reads labels, one for each of so many rows of another file: an `.npy` array of
+/// numbers or texts, or any other file as text, a label a line. An empty text is no
+/// label. More labels than rows are an error; no more are read.
+pub fn read_labels(path: impl AsRef<Path>, rows: usize) -> Result<Labels> {
     let path = path.as_ref();
+    let too_many = |found: &str| {
+        let message = format!("expected {rows} labels, one a row, found {found}");
+        Error::input(message).in_file(path)
+    };
     if extension(path).0 == "npy" {
         let mut array = open_file(path)?;
+        let count = array.vector("labels")?;
+        if count > rows as u64 {
+            return Err(too_many(&count.to_string()));
+        }
         let out = labels_of(&mut array)?;
         array.finish()?;
         return Ok(out);
@@ -27,6 +35,9 @@ pub fn read_labels(path: impl AsRef<Path>) -> Result<Labels> {
         let Ok(label) = std::str::from_utf8(line.trim_ascii()) else {
             return Err(lines.error("expected UTF-8 text"));
         };
+        if out.len() == rows {
+            return Err(too_many("more"));
+        }
         out.push(Some(label).filter(|label| !label.is_empty()));
     }
     Ok(out)
@@ -237,7 +248,7 @@ mod tests {
         let read = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);
             crate::data::write_atomically(&path, |out| out.write_all(bytes)).unwrap();
-            read_labels(&path)
+            read_labels(&path, 4)
         };
         let text = read("l.txt.gz", b"b c\r\n\na\nb c").unwrap();
         let of: Vec<&[u32]> = (0..text.len()).map(|i| text.of(i)).collect();
@@ -256,6 +267,17 @@ mod tests {
         let error = read("l.npy", &array("|i1", false, "(1, 1)", &[3])).unwrap_err();
         let want = "expected labels, one after the other, found an array of shape [1, 1]";
         assert_eq!(error.message, want);
+
+        let bomb = vec![b'\n'; 1 << 24];
+        for (name, bytes, found) in [
+            ("l.txt.gz", &bomb[..], "more"),
+            ("l.txt.zst", &bomb, "more"),
+            ("l.npy", &array("|i1", false, "(5,)", &[0; 5]), "5"),
+        ] {
+            let error = read(name, bytes).unwrap_err();
+            let want = format!("expected 4 labels, one a row, found {found}");
+            assert_eq!(error.message, want, "{name}");
+        }
 
         let data = Labelled::new(Rows::<f32>::new());
         let error = data.with_labels(text).unwrap_err();

@@ -61,6 +61,7 @@ pub mod text;
 mod value_stream;
 mod values;
 mod vectors;
+mod zstd;
 
 use std::path::Path;
 

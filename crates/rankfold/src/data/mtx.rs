@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::Labelled;
 use super::number::{NoNumber, number, shown};
-use super::open::Lines;
+use super::open::{Limit, Lines};
 use crate::sparse::{Entries, Shape};
 use crate::{Real, Result, Rows};
 
@@ -142,11 +142,13 @@ fn current(lines: &Lines) -> &[u8] {
 }
 
 fn read_lines<R: Real>(mut lines: Lines) -> Result<Rows<R>> {
+    lines.set_limit(Limit::Header);
     let first = lines.next_line()?.unwrap_or_default();
     let banner = banner(first).map_err(|m| lines.error(m))?;
     if !advance(&mut lines)? {
         return Err(lines.error("expected a line of sizes, found the end of the file"));
     }
+    lines.set_limit(Limit::Line);
     let (rows, columns, listed) = sizes(current(&lines), banner).map_err(|m| lines.error(m))?;
     let located = |lines: &Lines, e: crate::Error| e.in_file(lines.path()).at_line(lines.number());
     let shape = Shape::of_file(rows, columns).map_err(|e| located(&lines, e))?;

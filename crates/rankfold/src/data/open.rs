@@ -6,14 +6,35 @@ use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
 use tempfile::NamedTempFile;
 
+use super::zstd::Frames;
 use crate::{Error, Result};
 
-/// Longer lines are refused: a compressed file of a few kilobytes could
-/// otherwise ask for all the memory there is.
-const LONGEST_LINE: u64 = 1 << 30;
+/// How long a line may be: a compressed file of a few kilobytes could otherwise ask for
+/// all the memory there is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    Line,
+    /// Each name of a header takes many times its length.
+    Header,
+}
+
+impl Limit {
+    fn bytes(self) -> u64 {
+        match self {
+            Limit::Line => 1 << 30,
+            Limit::Header => 1 << 24,
+        }
+    }
+
+    fn message(self) -> &'static str {
+        match self {
+            Limit::Line => "the line is longer than 1 GiB",
+            Limit::Header => "the header is longer than 16 MiB",
+        }
+    }
+}
 
 const BUFFER: usize = 1 << 17;
 
@@ -59,7 +80,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn BufRead + Send>> {
             without_mark(path, BufReader::with_capacity(BUFFER, plain))
         }
         Compression::Zstd => {
-            let plain = ZstdFrames::new(raw);
+            let plain = Frames::new(raw);
             without_mark(path, BufReader::with_capacity(BUFFER, plain))
         }
     }
@@ -82,6 +103,9 @@ fn without_mark(
 pub(super) fn reading(path: &Path, source: &io::Error) -> Error {
     if Compression::of(path) == Compression::None || source.raw_os_error().is_some() {
         return Error::reading(path, source);
+    }
+    if source.kind() == io::ErrorKind::Unsupported {
+        return Error::input(source.to_string()).in_file(path);
     }
     let message = if ends_early(source) {
         "the compressed data ends too early".to_string()
@@ -108,49 +132,13 @@ fn ends_early(error: &io::Error) -> bool {
     false
 }
 
-/// All frames of a zstd file, one after the other: the decoder stops after one,
-/// but parallel compressors and `cat` make files of several.
-struct ZstdFrames<S: BufRead> {
-    source: Option<S>,
-    frame: Option<StreamingDecoder<S, ruzstd::decoding::FrameDecoder>>,
-}
-
-impl<S: BufRead> ZstdFrames<S> {
-    fn new(source: S) -> Self {
-        ZstdFrames {
-            source: Some(source),
-            frame: None,
-        }
-    }
-}
-
-impl<S: BufRead> Read for ZstdFrames<S> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(frame) = &mut self.frame {
-                let count = frame.read(buffer)?;
-                if count > 0 || buffer.is_empty() {
-                    return Ok(count);
-                }
-                self.source = self.frame.take().map(StreamingDecoder::into_inner);
-            }
-            let Some(mut source) = self.source.take() else {
-                return Ok(0);
-            };
-            if source.fill_buf()?.is_empty() {
-                return Ok(0);
-            }
-            self.frame = Some(StreamingDecoder::new(source).map_err(io::Error::other)?);
-        }
-    }
-}
-
 /// Reads a file line by line into one buffer, and knows where it is.
 pub struct Lines {
     source: Box<dyn BufRead + Send>,
     path: PathBuf,
     buffer: Vec<u8>,
     number: u64,
+    limit: Limit,
 }
 
 impl Lines {
@@ -166,6 +154,7 @@ impl Lines {
             path: path.as_ref().to_owned(),
             buffer: Vec::new(),
             number: 0,
+            limit: Limit::Line,
         }
     }
 
@@ -187,14 +176,25 @@ impl Lines {
     /// Appends the next line to the one just read, as quoted line breaks in
     /// CSV need; false at the end of the file.
     pub(super) fn append_raw(&mut self) -> Result<bool> {
-        let mut limited = self.source.by_ref().take(LONGEST_LINE);
+        let longest = self.limit.bytes();
+        let mut limited = self.source.by_ref().take(longest);
         let read = limited.read_until(b'\n', &mut self.buffer);
         self.number += 1;
         let count = read.map_err(|e| reading(&self.path, &e).at_line(self.number))?;
-        if count as u64 == LONGEST_LINE || self.buffer.len() as u64 > LONGEST_LINE {
-            return Err(self.error("the line is longer than 1 GiB"));
+        if count as u64 == longest || self.buffer.len() as u64 > longest {
+            return Err(self.error(self.limit.message()));
         }
         Ok(count > 0)
+    }
+
+    /// What was not read yet.
+    pub(super) fn into_source(self) -> Box<dyn BufRead + Send> {
+        self.source
+    }
+
+    /// How long the lines that follow may be.
+    pub(super) fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
     }
 
     /// The bytes of the line just read.
@@ -297,6 +297,29 @@ mod tests {
             std::fs::write(&path, [&part[..], &part[..]].concat()).unwrap();
             assert_eq!(all(&path).unwrap().len(), 2, "{name}");
         }
+    }
+
+    #[test]
+    fn content_that_is_not_what_was_written_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.gz", "a.zst"] {
+            let path = dir.path().join(name);
+            let text: String = (0..500).map(|i| format!("{i}\n")).collect();
+            write_atomically(&path, |w| w.write_all(text.as_bytes())).unwrap();
+            let mut bytes = std::fs::read(&path).unwrap();
+            // The checksums are the last bytes: of gzip before four of the length.
+            let at = bytes.len() - if name == "a.gz" { 5 } else { 1 };
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            let error = all(&path).unwrap_err().message;
+            let damaged = error.starts_with("the compressed data is damaged: ");
+            assert!(damaged, "{name}: {error}");
+        }
+        // A window of 2 GiB, as `zstd --long=31` writes it.
+        let path = dir.path().join("long.zst");
+        std::fs::write(&path, b"\x28\xb5\x2f\xfd\x00\xa8\x09\x00\x00a").unwrap();
+        let error = all(&path).unwrap_err().message;
+        assert!(error.starts_with("the zstd window has 2048 MiB"), "{error}");
     }
 
     #[test]

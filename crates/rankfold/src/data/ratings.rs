@@ -389,6 +389,29 @@ mod tests {
             "a.csv:2: expected an item, found nothing"
         );
         assert_eq!(
+            message("a.csv", "user,item,rating\nann,a,1\nann,a,1,5\n"),
+            "a.csv:3: expected 3 fields, found 4"
+        );
+        assert_eq!(
+            message("a.csv", "user,item,rating,time\nann,a,1\n"),
+            "a.csv:2: expected 4 fields, found 3"
+        );
+        assert_eq!(
+            message("a.dat", "1::2::3::99\n1::2::3\n"),
+            "a.dat:2: expected 4 fields, found 3"
+        );
+        assert_eq!(
+            message("a.csv", "\nuser,item,rating,rating\nann,a,1,5\n"),
+            "a.csv:2: column `rating` stands twice"
+        );
+        assert_eq!(
+            message(
+                "a.jsonl",
+                "{\"user\":1,\"item\":2,\"rating\":3,\"rating\":5}\n"
+            ),
+            "a.jsonl:1: column 38: `rating` stands twice"
+        );
+        assert_eq!(
             message("a.dat", "u::i\n"),
             "a.dat:1: expected `rating` in field 3, found 2 fields"
         );

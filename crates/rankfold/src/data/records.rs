@@ -4,7 +4,7 @@
 //! Records are found in the lines of the file rather than by a reader of its
 //! own, so that they can be copied byte for byte and every error has its line.
 
-use super::open::{Lines, without_end};
+use super::open::{Limit, Lines, without_end};
 use crate::Result;
 
 /// Where in a record a byte stands.
@@ -53,6 +53,14 @@ impl Records {
             quotes: true,
             line: 0,
         }
+    }
+
+    /// The first record, which names the columns; it must be shorter than others.
+    pub(super) fn header(&mut self) -> Result<Option<&[u8]>> {
+        self.lines.set_limit(Limit::Header);
+        let found = self.next_raw()?.is_some();
+        self.lines.set_limit(Limit::Line);
+        Ok(found.then(|| self.lines.current()))
     }
 
     /// The next record byte for byte, with its line end.

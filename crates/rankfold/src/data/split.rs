@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::columns::Source;
 use super::format::{Format, extension};
+use super::number::shown;
 use super::open::{Replay, is_dash};
 use super::output::Output;
 use crate::random::splitmix64;
@@ -86,7 +87,10 @@ pub fn split(
             "stdin has no extension: the format must be named with `--format`",
         ));
     }
-    let named = format.map_or(data.to_owned(), |f| Path::new("stdin").with_extension(f));
+    let named = match format {
+        None => data.to_owned(),
+        Some(format) => with_format(format)?,
+    };
     let Format::Lines(kind) = Format::of(&named)? else {
         let message = "cannot split: rows are copied line by line, and here they are no lines; \
             expected .svm, .csv, .tsv, .jsonl or .dat";
@@ -139,6 +143,19 @@ pub fn split(
         train: path("train"),
         test: path("test"),
     })
+}
+
+/// A name with this extension: one that is known, and nothing else.
+fn with_format(format: &str) -> Result<PathBuf> {
+    let named = PathBuf::from(format!("data.{format}"));
+    let is_known = Format::of(&named).is_ok() && extension(&named).1 == format;
+    match is_known {
+        true => Ok(named),
+        false => Err(Error::input(format!(
+            "unknown format {}: expected svm, csv, tsv, jsonl or dat, plain or with .gz or .zst",
+            shown(format.as_bytes())
+        ))),
+    }
 }
 
 fn changed(data: &Path) -> Error {
@@ -330,7 +347,7 @@ mod tests {
             (
                 "a,b\n\nx\n",
                 share(0.1, Some("b")),
-                "t.csv:3: expected `b` in field 2, found 1 fields",
+                "t.csv:3: expected 2 fields, found 1",
             ),
             (
                 "a\nx\n",
@@ -360,6 +377,28 @@ mod tests {
             error.message,
             "stdin has no extension: the format must be named with `--format`"
         );
+        for format in [
+            "../x", "../x.csv", "a/b", "", ".", "csv/", "a.csv", "xls", "gz",
+        ] {
+            let error = split(
+                Path::new("-"),
+                Some(format),
+                Path::new("p"),
+                &share(0.1, None),
+            );
+            let want = format!(
+                "unknown format `{format}`: expected svm, csv, tsv, jsonl or dat, plain or with .gz or .zst"
+            );
+            assert_eq!(error.unwrap_err().message, want);
+        }
+        let error = split(
+            Path::new("-"),
+            Some("npy"),
+            Path::new("p"),
+            &share(0.1, None),
+        );
+        let message = error.unwrap_err().message;
+        assert!(message.starts_with("cannot split: "), "{message}");
         assert_eq!(
             "x".parse::<Condition>().unwrap_err(),
             "expected NAME=VALUE, found `x`"

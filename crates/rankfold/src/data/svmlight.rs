@@ -325,6 +325,16 @@ mod tests {
     }
 
     #[test]
+    fn many_labels_take_no_more_than_their_share_of_time() {
+        let labels: Vec<String> = (0..400_000).map(|i| i.to_string()).collect();
+        let start = std::time::Instant::now();
+        let data = read::<f32>(&format!("{},7 1:1\n", labels.join(","))).unwrap();
+        assert_eq!(data.labels.of(0).len(), labels.len());
+        // Each label against all others would take minutes.
+        assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+    }
+
+    #[test]
     fn the_largest_index_is_read() {
         let data = read::<f32>("1 2147483647:1\n").unwrap();
         assert_eq!(data.rows.row(0).indices, [MAX_INDEX]);

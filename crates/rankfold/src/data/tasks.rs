@@ -74,7 +74,7 @@ enum Source {
     Table {
         records: Records,
         fields: Fields,
-        names: Vec<String>,
+        names: Ids,
         columns: Vec<Column>,
     },
     Jsonl(Lines),
@@ -146,7 +146,7 @@ impl TaskLines {
     fn table(mut records: Records, wanted: &TaskColumns, targets: bool) -> Result<Self> {
         let delimiter = records.delimiter();
         let mut fields = Fields::default();
-        match records.next_raw()? {
+        match records.header()? {
             Some(record) => fields.split(record, delimiter),
             None => return Err(Error::input("no header").in_file(records.path())),
         }
@@ -173,7 +173,7 @@ impl TaskLines {
             return Err(missing("the number to learn", &wanted.target));
         }
         for name in &wanted.ignored {
-            if !names.contains(name) && !wanted.lenient {
+            if names.find(name).is_none() && !wanted.lenient {
                 return Err(missing("what is to be ignored", name));
             }
         }
@@ -231,7 +231,7 @@ impl TaskLines {
                         let (want, found) = (columns.len(), fields.len());
                         return Err(format!("expected {want} fields, found {found}"));
                     }
-                    for ((cell, column), name) in fields.iter().zip(&*columns).zip(&*names) {
+                    for ((cell, column), name) in fields.iter().zip(&*columns).zip(names.iter()) {
                         match column {
                             Column::Label => {
                                 self.task.clear();
