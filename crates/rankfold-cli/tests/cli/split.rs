@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::support::{Place, data};
+use crate::support::Place;
 
 const RATINGS: &str = "user,item,rating\n1,1,5\n1,2,4\n2,1,3\n2,2,2\n";
 
@@ -111,17 +111,4 @@ fn bad_input_changes_nothing() {
         "r.csv",
     ];
     assert_eq!(place.names(), names);
-}
-
-#[test]
-fn movielens_100k_data_is_split_as_published() {
-    let Some(path) = data("movielens/ml-100k.csv.gz") else {
-        return;
-    };
-    let place = Place::new();
-    let said = place.run(&["split", &path, "-o", "k", "--test", "0.1", "--json"]);
-    assert_eq!(said.json()["test_rows"], 10_000);
-    let test = place.read("k.test.csv.gz");
-    let rating = |line: &str| line.split(',').nth(2)?.parse::<u32>().ok();
-    assert_eq!(test.lines().skip(1).filter_map(rating).sum::<u32>(), 35_480);
 }

@@ -1,8 +1,6 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use assert_cmd::cargo::cargo_bin;
-
 use crate::support::Place;
 
 /// Rows of five classes: two features of their class each, among many that
@@ -252,9 +250,8 @@ fn runs_with_checkpoints_kills_and_other_threads_give_the_same_bytes() {
     ]
     .concat();
     for part in 1..=5 {
-        let mut child = Command::new(cargo_bin!("rankfold"))
-            .current_dir(place.path(""))
-            .args(&arguments)
+        let mut child = place
+            .command(&arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -291,9 +288,8 @@ fn ctrl_c_loses_nothing() {
         ],
     ]
     .concat();
-    let child = Command::new(cargo_bin!("rankfold"))
-        .current_dir(place.path(""))
-        .args(&interrupted)
+    let child = place
+        .command(&interrupted)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -772,9 +768,8 @@ fn rows_and_models_go_through_pipes() {
         place.run(&["eval", "m", "test.svm", "--json"]).json()
     );
 
-    let out = Command::new(cargo_bin!("rankfold"))
-        .current_dir(place.path(""))
-        .args([&RUN[..], &["--steps", "500", "-o", "-", "--quiet"]].concat())
+    let out = place
+        .command(&[&RUN[..], &["--steps", "500", "-o", "-", "--quiet"]].concat())
         .output()
         .expect("the binary runs");
     assert_eq!(

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use assert_cmd::cargo::cargo_bin;
 use serde_json::{Value, json};
 
 use crate::support::{Place, Said};
@@ -261,9 +260,8 @@ fn the_result_is_told_to_people_and_scripts() {
     );
     assert!(bytes(&place, "same") == bytes(&place, "m"));
     // A model on stdout has its result on stderr.
-    let said = Command::new(cargo_bin!("rankfold"))
-        .current_dir(place.path(""))
-        .args(["update", "m", "-o", "-"])
+    let said = place
+        .command(&["update", "m", "-o", "-"])
         .stdin(Stdio::null())
         .output()
         .expect("the binary runs");
@@ -475,9 +473,8 @@ fn what_cannot_be_updated_is_refused_and_nothing_written() {
 
 fn start(place: &Place, more: &[&str]) -> Child {
     let run = ["update", "m", "--rows", "train.svm"];
-    Command::new(cargo_bin!("rankfold"))
-        .current_dir(place.path(""))
-        .args([&run[..], more].concat())
+    place
+        .command(&[&run[..], more].concat())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

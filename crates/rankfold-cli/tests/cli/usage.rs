@@ -1,4 +1,4 @@
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::support::Place;
 
@@ -112,9 +112,8 @@ fn a_reader_that_goes_is_no_error() {
     let place = Place::new();
     let line = "{\"text\":\"apple banana\",\"label\":1}\n";
     place.write("a.jsonl", line.repeat(20_000));
-    let child = Command::new(assert_cmd::cargo::cargo_bin!("rankfold"))
-        .current_dir(place.path(""))
-        .args(["vectorize", "a.jsonl", "-o", "-", "--fit", "v.json"])
+    let child = place
+        .command(&["vectorize", "a.jsonl", "-o", "-", "--fit", "v.json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();

@@ -1,14 +1,10 @@
 //! A metric on Isolet: the letters of new speakers by their nearest neighbours.
 
-use crate::support::{Place, data};
+use crate::support::Place;
 
-#[test]
-fn isolet_metric_has_the_error_of_a_large_margin() {
-    let Some(path) = data("isolet/isolet.csv.gz") else {
-        return;
-    };
+pub fn isolet_metric_has_the_error_of_a_large_margin([path]: [&str; 1]) {
     let place = Place::new();
-    let said = place.run(&["split", &path, "-o", "iso", "--where", "fold=5"]);
+    let said = place.run(&["split", path, "-o", "iso", "--where", "fold=5"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     // The first column says the fold, and is no feature.
     for part in ["train", "test"] {

@@ -1,8 +1,50 @@
 //! 20 Newsgroups from raw text to a trained and evaluated similarity.
 
+use rankfold::data::read_labelled;
 use serde_json::Value;
 
-use crate::support::{Place, data};
+use crate::support::Place;
+
+pub fn the_vocabulary_is_the_published_one([path]: [&str; 1]) {
+    let place = Place::new();
+    let fit = [
+        "vectorize",
+        path,
+        "--where",
+        "split=train",
+        "--fit",
+        "v.json",
+        "--json",
+        "-o",
+    ];
+    let all = place.run(&[&fit[..], &["all.svm"]].concat()).json();
+    assert_eq!(
+        (&all["rows"], &all["features"]),
+        (&11_314.into(), &46_508.into())
+    );
+    let some = place
+        .run(&[&fit[..], &["train.svm", "--features", "16660"]].concat())
+        .json();
+    let per_document = some["nnz"].as_f64().expect("a number") / 11_314.0;
+    assert!((90.0..92.0).contains(&per_document), "{per_document}");
+
+    let test = place.run(&[
+        "vectorize",
+        path,
+        "--where",
+        "split=test",
+        "--vocabulary",
+        "v.json",
+        "--json",
+        "-o",
+        "test.svm",
+    ]);
+    assert_eq!(test.json()["rows"], 7_532);
+    let rows = read_labelled::<f32>(place.path("test.svm")).expect("a good file");
+    assert_eq!((rows.rows.len(), rows.labels.names.len()), (7_532, 20));
+    let long = |norm: f64| norm == 0.0 || (norm - 1.0).abs() < 1e-5;
+    assert!(rows.rows.iter().all(|row| long(row.squared_norm())));
+}
 
 fn vectorize(place: &Place, source: &str, features: &str) {
     for (part, vocabulary) in [("train", "--fit"), ("test", "--vocabulary")] {
@@ -36,11 +78,7 @@ fn map(found: &Value, of: &str) -> f64 {
         .expect("a number")
 }
 
-#[test]
-fn newsgroups_data_gives_the_known_figures_and_the_same_bytes_when_resumed() {
-    let Some(source) = data("20newsgroups/20news-bydate.jsonl.gz") else {
-        return;
-    };
+pub fn figures_are_the_known_ones_and_resumed_runs_give_the_same_bytes([source]: [&str; 1]) {
     let place = Place::new();
     let run = |steps: &str, more: &[&str]| {
         let arguments = [
@@ -58,7 +96,7 @@ fn newsgroups_data_gives_the_known_figures_and_the_same_bytes_when_resumed() {
         place.run(&[&arguments[..], more].concat())
     };
 
-    vectorize(&place, &source, "1000");
+    vectorize(&place, source, "1000");
     run("1", &["-o", "m", "--step-size", "1"]).json();
     let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
     let cosine = map(&found, "/control/metrics");
@@ -82,7 +120,7 @@ fn newsgroups_data_gives_the_known_figures_and_the_same_bytes_when_resumed() {
         assert!(error < 0.05, "{learner}: calibration error {error}");
     }
 
-    vectorize(&place, &source, "16660");
+    vectorize(&place, source, "16660");
     let trained = run("50000", &["-o", "m"]).json();
     assert_eq!(
         (&trained["refused"], &trained["steps"]),
@@ -133,7 +171,7 @@ fn newsgroups_data_gives_the_known_figures_and_the_same_bytes_when_resumed() {
     // Documents instead of rows: the same bytes, and the same figures.
     let with = ["--step-size", "10", "--vocabulary", "v.json"];
     run("50000", &[&["-o", "rows"], &with[..]].concat()).json();
-    let mut arguments = vec!["train", "similarity", &source, "--where", "split=train"];
+    let mut arguments = vec!["train", "similarity", source, "--where", "split=train"];
     arguments.extend([
         "--rank", "30", "--seed", "1", "--steps", "50000", "-o", "text",
     ]);
@@ -143,6 +181,6 @@ fn newsgroups_data_gives_the_known_figures_and_the_same_bytes_when_resumed() {
     assert!(bytes("rows") == bytes("text"));
     let rows = place.run(&["eval", "text", "test.svm", "--json"]).json();
     let test = ["--where", "split=test", "--json"];
-    let text = place.run(&[&["eval", "text", &source], &test[..]].concat());
+    let text = place.run(&[&["eval", "text", source], &test[..]].concat());
     assert_eq!(text.json(), rows);
 }

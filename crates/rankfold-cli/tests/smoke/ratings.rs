@@ -1,14 +1,44 @@
-//! Ratings of MovieLens 100K.
+//! Ratings of MovieLens.
 
-use crate::support::{Place, data};
+use crate::support::Place;
 
-#[test]
-fn movielens_100k_is_predicted_better_than_by_biases() {
-    let Some(path) = data("movielens/ml-100k.csv.gz") else {
-        return;
-    };
+pub fn movielens_100k_is_split_as_published([path]: [&str; 1]) {
     let place = Place::new();
-    let split = ["split", &path, "-o", "m", "--test", "0.1", "--seed", "0"];
+    let said = place.run(&["split", path, "-o", "k", "--test", "0.1", "--json"]);
+    assert_eq!(said.json()["test_rows"], 10_000);
+    let test = place.read("k.test.csv.gz");
+    let rating = |line: &str| line.split(',').nth(2)?.parse::<u32>().ok();
+    assert_eq!(test.lines().skip(1).filter_map(rating).sum::<u32>(), 35_480);
+}
+
+pub fn movielens_1m_is_split_as_published([path]: [&str; 1]) {
+    let place = Place::new();
+    let said = place
+        .run(&["split", path, "-o", "m", "--test", "0.1", "--json"])
+        .json();
+    assert_eq!(
+        (&said["rows"], &said["test_rows"]),
+        (&1_000_209.into(), &100_020.into())
+    );
+    let test = place.read("m.test.csv.gz");
+    let rating = |line: &str| line.split(',').nth(2)?.parse::<u32>().ok();
+    assert_eq!(
+        test.lines().skip(1).filter_map(rating).sum::<u32>(),
+        358_652
+    );
+    let mut first: Vec<(u64, u64)> = (0..1_000_209)
+        .map(|row| (rankfold::data::split_key(0, row), row))
+        .collect();
+    first.sort_unstable();
+    first.truncate(100_020);
+    let mut rows: Vec<u64> = first.into_iter().map(|(_, row)| row).collect();
+    rows.sort_unstable();
+    assert_eq!(rows[..3], [10, 18, 21]);
+}
+
+pub fn movielens_100k_is_predicted_better_than_by_biases([path]: [&str; 1]) {
+    let place = Place::new();
+    let split = ["split", path, "-o", "m", "--test", "0.1", "--seed", "0"];
     assert_eq!(place.run(&split).code, 0);
     for (learner, most) in [("auto", 0.88), ("als", 0.906)] {
         let run = ["train", "completion", "m.train.csv.gz", "-o", "model"];

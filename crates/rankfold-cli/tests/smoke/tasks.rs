@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, data};
+use crate::support::Place;
 
 fn nmse(value: &Value) -> f64 {
     value["metrics"]["nmse"].as_f64().expect("a number")
@@ -25,13 +25,9 @@ fn measure(path: &str, rank: &str, columns: &[&str], more: &[&str]) -> Value {
         .json()
 }
 
-#[test]
-fn schools_share_more_than_a_pooled_ridge_knows() {
-    let Some(path) = data("school/school.csv.gz") else {
-        return;
-    };
+pub fn schools_share_more_than_a_pooled_ridge_knows([path]: [&str; 1]) {
     let columns = ["--task-column", "task", "--target-column", "y"];
-    let found = measure(&path, "3", &columns, &[]);
+    let found = measure(path, "3", &columns, &[]);
     assert_eq!(found["rows"], 3023);
     for control in found["controls"].as_array().expect("some") {
         assert!(nmse(&found) < nmse(control), "{} {control}", nmse(&found));
@@ -40,11 +36,7 @@ fn schools_share_more_than_a_pooled_ridge_knows() {
     assert!(nmse(&found) < 0.725, "{}", nmse(&found));
 }
 
-#[test]
-fn patients_are_as_well_known_as_by_their_own_regressions() {
-    let Some(path) = data("parkinsons/parkinsons_updrs.csv.gz") else {
-        return;
-    };
+pub fn patients_are_as_well_known_as_by_their_own_regressions([path]: [&str; 1]) {
     let columns = [
         "--task-column",
         "subject#",
@@ -53,7 +45,7 @@ fn patients_are_as_well_known_as_by_their_own_regressions() {
         "--ignore-column",
         "motor_UPDRS",
     ];
-    let found = measure(&path, "5", &columns, &[]);
+    let found = measure(path, "5", &columns, &[]);
     let control = |name: &str| {
         let all = found["controls"].as_array().expect("some");
         nmse(all.iter().find(|c| c["name"] == name).expect("it"))
@@ -62,6 +54,6 @@ fn patients_are_as_well_known_as_by_their_own_regressions() {
     assert!(nmse(&found) < 0.342, "{}", nmse(&found));
     let plain = "--standardize none --no-bias --no-common --regularization 0.1";
     let plain: Vec<&str> = plain.split(' ').collect();
-    let found = measure(&path, "5", &columns, &plain);
+    let found = measure(path, "5", &columns, &plain);
     assert!(nmse(&found) < 0.342, "{}", nmse(&found));
 }

@@ -1,8 +1,9 @@
-//! Runs the binary in a fresh directory, and finds the real data sets.
+//! Runs the binary in a fresh directory.
 
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-use assert_cmd::cargo::cargo_bin_cmd;
 use tempfile::TempDir;
 
 /// A fresh directory in which the binary runs.
@@ -57,13 +58,30 @@ impl Place {
         self.run_with(arguments, "")
     }
 
-    pub fn run_with(&self, arguments: &[&str], stdin: &str) -> Said {
-        let mut command = cargo_bin_cmd!("rankfold");
+    /// The binary with these arguments, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rankfold"));
         command.current_dir(self.0.path()).args(arguments);
-        let out = command
-            .write_stdin(stdin)
-            .output()
+        command
+    }
+
+    pub fn run_with(&self, arguments: &[&str], stdin: &str) -> Said {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .expect("the binary runs");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        // Beside the reader, so that neither waits for a full pipe.
+        let out = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // A binary that ends before it has read everything closes the pipe.
+                let _ = pipe.write_all(stdin.as_bytes());
+            });
+            child.wait_with_output().expect("the binary ends")
+        });
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8 text");
         Said {
             code: out.status.code().expect("an exit code"),
@@ -99,23 +117,4 @@ impl Said {
         let got = (self.code, self.stdout.as_str(), self.stderr.as_str());
         assert_eq!(got, (2, "", format!("error: {message}\n").as_str()));
     }
-}
-
-/// The path of a real data set: in `$RANKFOLD_DATA`, by default
-/// `../shared/data` beside the workspace. Where it is absent the test says so
-/// and passes, unless `RANKFOLD_REQUIRE_DATA=1`.
-pub fn data(name: &str) -> Option<String> {
-    let root = std::env::var_os("RANKFOLD_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = root.join(name);
-    if !path.exists() {
-        let required = std::env::var_os("RANKFOLD_REQUIRE_DATA").is_some_and(|v| v == "1");
-        assert!(!required, "{} is required and absent", path.display());
-        println!("skipped: {} is absent", path.display());
-        return None;
-    }
-    let path = path.canonicalize().expect("a path that exists");
-    Some(path.into_os_string().into_string().expect("a UTF-8 path"))
 }
