@@ -10,6 +10,7 @@ mod gossip;
 mod hold_out;
 mod inputs;
 mod kernel;
+pub(crate) mod laws;
 mod metric;
 mod multitask;
 mod online;

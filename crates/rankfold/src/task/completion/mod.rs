@@ -124,7 +124,7 @@ options! {
     /// use rankfold::data::Ratings;
     ///
     /// let ratings = (0..60).map(|i| (i % 6, i / 6, f64::from((i % 6) * (i / 6) % 5)));
-    /// let ratings = Ratings::from_numbers(ratings)?;
+    /// let ratings = Ratings::from_entries(ratings)?;
     /// let model = Completion::default().rank(2).fit::<f32>(ratings)?;
     /// assert!(model.rating_predictor()?.rating(Some(1), Some(3)).is_finite());
     /// # Ok::<(), rankfold::Error>(())
