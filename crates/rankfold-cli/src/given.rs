@@ -15,7 +15,12 @@ impl Given {
         while let Some((_, inner)) = matches.subcommand() {
             matches = inner;
         }
-        let typed = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        // Groups of options stand among the ids, by the names of their types; flags of all
+        // commands apply always.
+        let typed = |id: &&str| {
+            let option = !id.starts_with(char::is_uppercase) && !["json", "quiet"].contains(id);
+            option && matches.value_source(id) == Some(ValueSource::CommandLine)
+        };
         let ids = matches.ids().map(|id| id.as_str()).filter(typed);
         Given(ids.map(str::to_owned).collect())
     }
@@ -56,9 +61,13 @@ impl Given {
     }
 }
 
-/// The name of an option by its id: one flag is not called so.
+/// The name of an option by its id: two flags are not called so.
 fn flag_name(id: &str) -> &str {
-    if id == "condition" { "where" } else { id }
+    match id {
+        "condition" => "where",
+        "wanted" => "uncertainty",
+        _ => id,
+    }
 }
 
 /// The options of files of rows.

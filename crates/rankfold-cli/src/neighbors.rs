@@ -117,7 +117,7 @@ impl Neighbors {
             "objects",
             "query_text",
             "score",
-            "uncertainty",
+            "wanted",
             "level",
             "rank_by",
             "explore",

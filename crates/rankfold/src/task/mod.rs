@@ -125,3 +125,14 @@ fn check_patience(patience: Option<u32>, validated: bool) -> Result<()> {
         false => Ok(()),
     }
 }
+
+/// An error where validation data are given beside a share to hold out.
+fn check_validation(given: bool, fraction: f64) -> Result<()> {
+    match given && fraction > 0.0 {
+        true => Err(Error::option(
+            "valid_fraction",
+            "cannot be given beside validation data",
+        )),
+        false => Ok(()),
+    }
+}

@@ -22,7 +22,7 @@ use super::driver::Driver;
 use super::hold_out::hold_out;
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run};
-use super::{Learn, threads};
+use super::{Learn, check_validation, threads};
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::Ratings;
 use crate::form::{Factored, Tall};
@@ -365,6 +365,7 @@ impl Completion {
     pub fn fit_with<R: Real>(&self, data: RatingData<'_>, run: Run<'_>) -> Result<Fit> {
         self.check()?;
         let valid = data.valid;
+        check_validation(valid.is_some(), self.valid_fraction)?;
         let Ratings {
             users,
             items,
