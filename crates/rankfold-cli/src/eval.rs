@@ -157,7 +157,7 @@ impl Eval {
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
             Knowledge::Similarity => &["labels", "objects", "object_labels", "score"],
-            Knowledge::Metric => &["labels", "train", "k"],
+            Knowledge::Metric => &["labels", "train", "neighbors"],
             Knowledge::Ranking(_) => &["labels"],
             Knowledge::Pairs { .. } => &["objects", "pairs"],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &["labels", "pairs", "clusters"],

@@ -1,28 +1,32 @@
 //! The flags that the user typed, held against those that apply.
 
-use clap::ArgMatches;
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 use rankfold::model::Knowledge;
 use rankfold::{Error, Model, Result};
 
-/// The flags that the user typed, by the names of their options.
+/// The arguments that the user typed: flags by the names of their options, others by
+/// their ids.
 #[derive(Default)]
 pub struct Given(Vec<String>);
 
 impl Given {
-    /// The flags of the innermost command.
-    pub fn new(mut matches: &ArgMatches) -> Self {
-        while let Some((_, inner)) = matches.subcommand() {
+    /// The arguments of the innermost command. Those of all commands, such as
+    /// `--json`, apply to any model.
+    pub fn new(mut command: &Command, mut matches: &ArgMatches) -> Self {
+        while let Some((name, inner)) = matches.subcommand() {
+            let found = command.find_subcommand(name);
+            command = found.expect("the command that was parsed");
             matches = inner;
         }
-        // Groups of options stand among the ids, by the names of their types; flags of all
-        // commands apply always.
-        let typed = |id: &&str| {
-            let option = !id.starts_with(char::is_uppercase) && !["json", "quiet"].contains(id);
-            option && matches.value_source(id) == Some(ValueSource::CommandLine)
+        let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let own = command.get_arguments().filter(|arg| !arg.is_global_set());
+        let own = own.filter(|arg| typed(arg.get_id().as_str()));
+        let name = |arg: &clap::Arg| match arg.get_long() {
+            Some(flag) => flag.replace('-', "_"),
+            None => arg.get_id().to_string(),
         };
-        let ids = matches.ids().map(|id| id.as_str()).filter(typed);
-        Given(ids.map(str::to_owned).collect())
+        Given(own.map(name).collect())
     }
 
     /// An error for a flag that does not apply to such a model. `applies` lists the
@@ -35,43 +39,28 @@ impl Given {
 impl Given {
     /// Whether an option was typed.
     pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|id| id == name)
+        self.0.iter().any(|typed| typed == name)
     }
 
     /// An error for an option that is not in this list.
     pub fn only_for(&self, what: &str, applies: &[&str]) -> Result<()> {
-        match self.0.iter().find(|id| !applies.contains(&id.as_str())) {
+        match self.0.iter().find(|name| !applies.contains(&name.as_str())) {
             None => Ok(()),
-            Some(id) => Err(Error::option(
-                flag_name(id),
-                format!("does not apply to {what}"),
-            )),
+            Some(name) => Err(Error::option(name, format!("does not apply to {what}"))),
         }
     }
 
     /// An error for an option that is in this list.
     pub fn none_of(&self, what: &str, names: &[&str]) -> Result<()> {
-        match self.0.iter().find(|id| names.contains(&id.as_str())) {
+        match self.0.iter().find(|name| names.contains(&name.as_str())) {
             None => Ok(()),
-            Some(id) => Err(Error::option(
-                flag_name(id),
-                format!("applies only to {what}"),
-            )),
+            Some(name) => Err(Error::option(name, format!("applies only to {what}"))),
         }
     }
 }
 
-/// The name of an option by its id: two flags are not called so.
-fn flag_name(id: &str) -> &str {
-    match id {
-        "condition" => "where",
-        "wanted" => "uncertainty",
-        _ => id,
-    }
-}
-
 /// The options of files of rows.
-pub const FIELDS: [&str; 4] = ["condition", "text", "label", "id"];
+pub const FIELDS: [&str; 4] = ["where", "text", "label", "id"];
 
 /// What models of a task are called.
 pub fn models(knowledge: &Knowledge) -> &'static str {

@@ -48,9 +48,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
-    let parsed = cli::Cli::command().try_get_matches().and_then(|matches| {
+    let mut command = cli::Cli::command();
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| {
         let cli = cli::Cli::from_arg_matches(&matches)?;
-        Ok((cli, given::Given::new(&matches)))
+        Ok((cli, given::Given::new(&command, &matches)))
     });
     let (cli, given) = match parsed {
         Ok(parsed) => parsed,

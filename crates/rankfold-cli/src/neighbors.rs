@@ -117,7 +117,7 @@ impl Neighbors {
             "objects",
             "query_text",
             "score",
-            "wanted",
+            "uncertainty",
             "level",
             "rank_by",
             "explore",

@@ -118,7 +118,7 @@ impl Predict {
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
             Knowledge::Similarity | Knowledge::Pairs { .. } => {
-                &["rows", "objects", "score", "wanted", "level"]
+                &["rows", "objects", "score", "uncertainty", "level"]
             }
             Knowledge::Metric => &["rows", "objects"],
             Knowledge::Ranking(_) => &["rows"],

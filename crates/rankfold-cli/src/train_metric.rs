@@ -28,7 +28,7 @@ use crate::table::Table;
 /// kept.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  rankfold train metric train.csv -o metric.safetensors --standardize
+  rankfold train metric train.csv -o metric.safetensors --standardize global
       from the labels of the rows; rank 20, or that of all features where they are fewer
   rankfold train metric train.csv -o m.safetensors --rank 5 --pairs-from random --constraints 50000
       from random pairs, as the paper does

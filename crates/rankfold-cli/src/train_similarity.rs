@@ -33,7 +33,7 @@ use crate::table::Table;
       learns from the rows that are easily taken for alike, with a step that shrinks
   rankfold train similarity train.svm -o m.safetensors --checkpoint run.ckpt --resume run.ckpt
       goes on where it was stopped; the first time it starts from the beginning
-  rankfold train similarity rows.csv -o m.safetensors --standardize --triplets clicks.txt
+  rankfold train similarity rows.csv -o m.safetensors --standardize global --triplets clicks.txt
   rankfold train similarity news.jsonl -o m.safetensors --vocabulary news.json --where split=train
       documents; the model keeps the vocabulary, so that later commands take documents as well
   rankfold train similarity rows.npy -o m.safetensors --labels labels.txt --normalize l2

@@ -103,7 +103,7 @@ fn ratings_go_through_every_command() {
     let found = place.run(&["eval", "m", "test.csv", "--json"]).json();
     let keys: Vec<&String> = found.as_object().unwrap().keys().collect();
     let want = [
-        "control",
+        "baseline",
         "format",
         "metrics",
         "repeated",
@@ -123,13 +123,13 @@ fn ratings_go_through_every_command() {
         assert_eq!(found[name], value, "{name}");
     }
     assert_eq!(found["task"], "completion");
-    assert_eq!(found["control"]["name"], "biases");
-    for side in [&found["metrics"], &found["control"]["metrics"]] {
+    assert_eq!(found["baseline"]["name"], "biases");
+    for side in [&found["metrics"], &found["baseline"]["metrics"]] {
         assert!(number(&side["mae"]) <= number(&side["rmse"]));
     }
     assert!(number(&found["metrics"]["rmse"]) < 0.15, "{found}");
     assert!(
-        number(&found["control"]["metrics"]["rmse"]) > 0.4,
+        number(&found["baseline"]["metrics"]["rmse"]) > 0.4,
         "{found}"
     );
     let said = place.run(&["eval", "m", "test.csv"]);
@@ -385,7 +385,7 @@ fn predictions_keep_their_order_and_say_what_is_unknown() {
     let more = ["predict", "m", "p.csv", "--rows", "train.csv"];
     place
         .run(&more)
-        .refused("--rows says nothing to a model of ratings");
+        .refused("--rows does not apply to rating models");
 
     // Without biases a stranger gets those that would be used without W.
     trained(&place, &["--no-bias", "--rank", "4", "--learner", "als"]);
@@ -589,7 +589,7 @@ fn a_broken_line_keeps_what_was_learned_before() {
     let with = |option: [&str; 2]| place.run(&[&more[..], &option].concat());
     with(["--step-size", "3"])
         .refused("the model folds ratings in by least squares, which have no step size");
-    with(["--rows", "train.csv"]).refused("--rows says nothing to a model of ratings");
+    with(["--rows", "train.csv"]).refused("--rows does not apply to rating models");
     assert!(!place.names().contains(&"m3".to_owned()));
 }
 
@@ -876,10 +876,10 @@ fn models_of_other_tasks_are_told_apart() {
         .refused("m: a model for completion ranks no labels: expected one for ranking");
     place
         .run(&["eval", "m", "train.csv", "--pairs", "test.csv"])
-        .refused("m: --pairs is for models of `train pairs`");
+        .refused("--pairs does not apply to rating models");
     place
         .run(&["eval", "m", "train.csv", "--labels", "x"])
-        .refused("--labels says nothing to a model of ratings");
+        .refused("--labels does not apply to rating models");
     place.write("r.svm", "1 1:1\n1 1:1 2:1\n2 2:1\n2 2:2\n");
     let run = [
         "train",

@@ -53,20 +53,20 @@ fn a_kernel_is_learned_measured_and_asked() {
     assert_eq!(report["constraints"], 200);
     let found = place.run(&["eval", "k", "rows.csv", "--json"]).json();
     let nmi = |of: &Value| of["nmi"].as_f64().unwrap();
-    assert!(nmi(&found["metrics"]) > nmi(&found["control"]["metrics"]));
-    assert_eq!(found["control"]["name"], "start");
-    assert_eq!(found["controls"][1]["name"], "must-link");
+    assert!(nmi(&found["metrics"]) > nmi(&found["baseline"]["metrics"]));
+    assert_eq!(found["baseline"]["name"], "start");
+    assert_eq!(found["baselines"][1]["name"], "must-link");
     assert_eq!(
         (&found["clusters"], &found["rows"]),
         (&json!(2), &json!(40))
     );
-    // Labels alone give no controls, and clusters may be another number.
+    // Labels alone give no baselines, and clusters may be another number.
     let alone = place
         .run(&["eval", "k", "--labels", "labels.txt", "--json"])
         .json();
     assert_eq!(alone["metrics"], found["metrics"]);
     assert_eq!(
-        (&alone["control"], &alone["controls"]),
+        (&alone["baseline"], &alone["baselines"]),
         (&Value::Null, &json!([]))
     );
     let three = place
@@ -349,7 +349,15 @@ fn later_commands_say_what_a_kernel_needs() {
         place.run(arguments).refused(message);
     }
     // Other models still need their rows.
-    place.run(&["train", "metric", "rows.csv", "-o", "m", "--steps", "5"]);
+    place.run(&[
+        "train",
+        "metric",
+        "rows.csv",
+        "-o",
+        "m",
+        "--iterations",
+        "5",
+    ]);
     for (arguments, message) in [
         (
             &["eval", "m"][..],
@@ -365,7 +373,7 @@ fn later_commands_say_what_a_kernel_needs() {
         ),
         (
             &["eval", "m", "rows.csv", "--clusters", "3"],
-            "m: --clusters is for models of `train kernel`",
+            "--clusters does not apply to metrics",
         ),
     ] {
         place.run(arguments).refused(message);
@@ -448,7 +456,7 @@ fn a_map_is_made_and_goes_on() {
     assert!(!place.names().contains(&"map3".to_owned()));
     place
         .run_with(&["update", "map", "-o", "map3", "--rows", "towns.txt"], "")
-        .refused("--rows is not for kernels");
+        .refused("--rows does not apply to maps");
 }
 
 #[test]

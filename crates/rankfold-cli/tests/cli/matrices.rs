@@ -198,10 +198,10 @@ fn labels_replace_those_of_the_rows_and_must_be_as_many() {
     train(&place, "train.npy", &["--labels", "short.txt"])
         .refused("short.txt: expected 300 labels, one a row, found 299");
     train(&place, "train.npy", &[])
-        .refused("train.npy: row `0` has 0 labels, similarity needs exactly one");
+        .refused("train.npy: row `0` has 0 labels, expected exactly one");
     place.write("hole.txt", "a\n\n".repeat(150));
     train(&place, "train.npy", &["--labels", "hole.txt"])
-        .refused("train.npy: row `1` has 0 labels, similarity needs exactly one");
+        .refused("train.npy: row `1` has 0 labels, expected exactly one");
     train(&place, "train.npy", &["--labels", "none.txt"])
         .refused("none.txt: cannot read: No such file or directory (os error 2)");
     assert_eq!(train(&place, "train.svm", &[]).code, 0);

@@ -34,9 +34,9 @@ fn train(place: &Place, more: &[&str]) -> Said {
 fn error_of(place: &Place) -> (f64, f64) {
     let said = place.run(&["eval", "m", "test.csv", "--train", "train.csv", "--json"]);
     let found = said.json();
-    assert_eq!(found["control"]["name"], "euclid");
+    assert_eq!(found["baseline"]["name"], "euclid");
     let of = |value: &serde_json::Value| value["metrics"]["knn_error"].as_f64().unwrap();
-    (of(&found), of(&found["control"]))
+    (of(&found), of(&found["baseline"]))
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn every_learner_beats_euclidean_distances() {
     for learner in [
         "--learner flat --rank 2",
         "--learner polar --rank 2",
-        "--learner polar --rank 2 --retraction qf --pairs-from random --steps 50",
+        "--learner polar --rank 2 --retraction qf --pairs-from random --iterations 50",
         "--learner flat --rank 2 --pairs-from random",
         "--learner flat --rank 4 --solver descent",
         "--learner flat --rank 1 --solver trust-region --init class-means",
@@ -62,15 +62,15 @@ fn every_learner_beats_euclidean_distances() {
         let report = said.json();
         assert_eq!(report["task"], "metric");
         assert_eq!(report["learner"], more[1]);
-        let (model, control) = error_of(&place);
-        assert!(model < control, "{learner}: {model} {control}");
+        let (model, baseline) = error_of(&place);
+        assert!(model < baseline, "{learner}: {model} {baseline}");
     }
 }
 
 #[test]
 fn what_follows_training_speaks_of_the_same_distances() {
     let place = place();
-    let said = train(&place, &["--rank", "2", "--standardize"]);
+    let said = train(&place, &["--rank", "2", "--standardize", "global"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let said = place.run(&["transform", "m", "test.csv", "-o", "z.csv"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
@@ -135,7 +135,7 @@ fn given_constraints_are_kept_where_they_can_be() {
         "pairs.txt",
         "left,right,relation\nr0,r3,same\nr0\tr1\tdifferent\nr6 r9 <= 1\nr6 r10 >= 5\nr1 r2 3\n",
     );
-    let options = "--pairs pairs.txt --rank 3 --standardize --tolerance 1e-9 --json";
+    let options = "--pairs pairs.txt --rank 3 --standardize global --tolerance 1e-9 --json";
     let said = train(&place, &options.split(' ').collect::<Vec<_>>());
     let report = said.json();
     assert_eq!(
@@ -184,7 +184,11 @@ fn tiny_tables_are_learned_by_all_learners() {
         "itml",
         "lego",
     ] {
-        for more in [&[][..], &["--steps", "30"]] {
+        let length = match learner {
+            "lego" => ["--epochs", "30"],
+            _ => ["--iterations", "30"],
+        };
+        for more in [&[][..], &length] {
             let said = train(&place, &[&["--learner", learner][..], more].concat());
             assert_eq!(said.code, 0, "{learner}: {}", said.stderr);
             let said = place.run(&["eval", "m", "train.csv", "-k", "3", "--json"]);
@@ -238,9 +242,9 @@ fn validation_keeps_the_best_and_is_told_in_the_curve() {
             &place,
             &["--learner", learner, "--valid", "test.csv", "--json"],
         );
-        let (model, control) = error_of(&place);
+        let (model, baseline) = error_of(&place);
         assert_eq!(said.json()["metrics"]["knn_error"], model, "{learner}");
-        assert!(model < control, "{learner}: {model} {control}");
+        assert!(model < baseline, "{learner}: {model} {baseline}");
     }
     let said = train(&place, &["--valid-fraction", "0.3", "--json"]);
     assert!(said.json()["metrics"]["knn_error"].is_number());
@@ -272,7 +276,7 @@ fn bad_input_is_refused_and_the_old_model_stays() {
         (
             "none.csv",
             "",
-            "none.csv: row `0` has 0 labels, a metric needs exactly one",
+            "none.csv: row `0` has 0 labels, expected exactly one",
         ),
         (
             "same.csv",
@@ -297,28 +301,32 @@ fn bad_input_is_refused_and_the_old_model_stays() {
         (
             "train.csv",
             "--rank 5",
-            "train.csv: rank 5 is above the number of features, 4",
+            "train.csv: --rank is 5, above n_features = 4",
         ),
-        ("train.csv", "--rank 0", "the rank must be at least 1"),
+        (
+            "train.csv",
+            "--rank 0",
+            "--rank must be at least 1, found 0",
+        ),
         (
             "train.csv",
             "--learner cone-log --rank 2",
-            "`cone-log` learns matrices of full rank: leave the rank out",
+            "--rank applies only to `polar`, `flat`, `itml` and `lego`",
         ),
         (
             "train.csv",
             "--learner polar --subspace-weight 1.5",
-            "the subspace weight must be from 0 to 1, found 1.5",
+            "--subspace-weight must be at least 0 and at most 1, found 1.5",
         ),
         (
             "train.csv",
             "--learner itml --pairs-from neighbors",
-            "`itml` learns from random or given pairs, not from nearest rows",
+            "--pairs-from must be random for `itml`",
         ),
         (
             "train.csv",
             "--learner lego --solver cg",
-            "`lego` has a way of its own: leave the solver out",
+            "--solver applies only to learners other than `itml` and `lego`",
         ),
         (
             "train.csv",
@@ -334,12 +342,17 @@ fn bad_input_is_refused_and_the_old_model_stays() {
         (
             "train.csv",
             "--patience 2",
-            "--patience needs --valid or --valid-fraction",
+            "train.csv: --patience needs validation data: a share of the rows, or others",
         ),
         (
             "train.csv",
-            "--constraints 0",
-            "there must be at least 1 constraint",
+            "--pairs-from random --constraints 0",
+            "--constraints must be at least 1, found 0",
+        ),
+        (
+            "train.csv",
+            "--constraints 9",
+            "--constraints applies only to random pairs: `--pairs-from random`",
         ),
     ] {
         let more: Vec<&str> = more.split_whitespace().collect();
@@ -353,8 +366,8 @@ fn bad_input_is_refused_and_the_old_model_stays() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     place
         .run(&["neighbors", "m", "test.csv", "--score", "dot"])
-        .refused("m: a model for metric has no score `dot`");
+        .refused("--score does not apply to metrics");
     place
         .run(&["eval", "m", "test.csv", "--train", "none.csv", "-k", "1"])
-        .refused("none.csv: row `0` has 0 labels, a metric needs exactly one");
+        .refused("none.csv: row `0` has 0 labels, expected exactly one");
 }

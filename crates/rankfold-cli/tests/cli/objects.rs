@@ -87,7 +87,7 @@ fn rows_find_their_objects_through_the_whole_chain() {
     ]);
     let found = found.json();
     assert_eq!(
-        (&found["metrics"]["map"], &found["control"]),
+        (&found["metrics"]["map"], &found["baseline"]),
         (&json!(1.0), &Value::Null)
     );
     assert_eq!(
@@ -103,7 +103,7 @@ fn rows_find_their_objects_through_the_whole_chain() {
             "map                 1.0000",
             "precision_at_1      1.0000",
             "precision_at_10     0.2000",
-            "no control: rows and objects have features of their own",
+            "no baseline: rows and objects have features of their own",
         ]
     );
     for score in ["dot", "cosine"] {
@@ -234,11 +234,10 @@ fn what_cannot_be_is_said() {
         let run: Vec<&str> = RUN.iter().map(with).collect();
         place.run(&run)
     };
-    rank("3").refused("dishes.csv: rank 3 is above the number of features, 2");
-    rank("4").refused("fruit.csv: rank 4 is above the number of features, 3");
+    rank("3").refused("dishes.csv: --rank is 3, above n_features = 2");
+    rank("4").refused("fruit.csv: --rank is 4, above n_features = 3");
     place.write("dishes.csv", "id,cold,baked\nsorbet,1,0\nbread,0,1\n");
-    train(&place, &[])
-        .refused("dishes.csv: row `sorbet` has 0 labels, similarity needs exactly one");
+    train(&place, &[]).refused("dishes.csv: row `sorbet` has 0 labels, expected exactly one");
     place.write("l.txt", "drink\n");
     train(&place, &["--object-labels", "l.txt"])
         .refused("l.txt: expected 2 labels, one a row, found 1");
@@ -337,8 +336,8 @@ fn objects_of_the_same_kind_are_other_candidates() {
     let found = place.run(&["eval", "m", "fruit.csv", "--objects", "more.csv", "--json"]);
     let found = found.json();
     assert_eq!(found["metrics"]["map"], 1.0);
-    assert_eq!(found["control"]["name"], "cosine");
-    assert_eq!(found["control"]["metrics"]["map"], 1.0);
+    assert_eq!(found["baseline"]["name"], "cosine");
+    assert_eq!(found["baseline"]["metrics"]["map"], 1.0);
     let said = place.run(&[
         "neighbors",
         "m",

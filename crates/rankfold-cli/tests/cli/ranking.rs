@@ -60,15 +60,15 @@ fn a_ranking_goes_through_every_command() {
     let want = json!({
         "format": 1, "task": "ranking", "learner": "loreta", "rank": 5, "steps": 1200,
         "updates": trained["updates"], "refused": 0, "step_size": 0.3, "seed": 3,
-        "stopped": "steps", "model": "m", "metrics": {}, "skipped": 2,
+        "stopped": "steps", "model": "m", "metrics": {}, "skipped": 2, "trials": [],
     });
     assert_eq!(trained, want);
 
     let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
     let names = ["map", "precision_at_1", "precision_at_10"];
     assert_eq!(metrics(&found["metrics"]), names);
-    assert_eq!(found["control"]["name"], "popularity");
-    assert_eq!(metrics(&found["control"]["metrics"]), names);
+    assert_eq!(found["baseline"]["name"], "popularity");
+    assert_eq!(metrics(&found["baseline"]["metrics"]), names);
     assert_eq!((&found["rows"], &found["skipped"]), (&json!(3), &json!(1)));
     assert_eq!(found["task"], "ranking");
     assert_eq!(found["metrics"]["map"], 1.0);
@@ -289,25 +289,30 @@ fn every_learner_and_option_learns() {
         &["--init", "identity", "--step-size", "0.3"],
         &["--init", "gaussian", "--step-size", "0.3"],
         &["--average", "--step-size", "0.3"],
-        &["--bias", "0", "--popularity", "0", "--precision", "f64"],
+        &[
+            "--bias-step",
+            "0",
+            "--popularity",
+            "0",
+            "--precision",
+            "f64",
+        ],
         &["--weight", "tfidf", "--normalize", "l2"],
     ] {
-        let run = [
-            "train",
-            "ranking",
-            "train.svm",
-            "-o",
-            "m",
-            "--rank",
-            "5",
-            "--quiet",
-        ];
-        let said = place.run(&[&run[..], options].concat());
+        let run = ["train", "ranking", "train.svm", "-o", "m", "--quiet"];
+        let rank = match options[1].ends_with("perceptron") {
+            true => &[][..],
+            false => &["--rank", "5"],
+        };
+        let said = place.run(&[&run[..], rank, options].concat());
         assert_eq!(said.code, 0, "{options:?}: {}", said.stderr);
         let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
         let map = |side: &Value| side["metrics"]["map"].as_f64().unwrap();
-        let (model, control) = (map(&found), map(&found["control"]));
-        assert!(model > control + 0.1, "{options:?}: {model} and {control}");
+        let (model, baseline) = (map(&found), map(&found["baseline"]));
+        assert!(
+            model > baseline + 0.1,
+            "{options:?}: {model} and {baseline}"
+        );
     }
 }
 
@@ -342,7 +347,7 @@ fn bad_input_is_refused_and_old_files_stay() {
         .refused("bad.svm: no row to learn from: each has either no labels or all of them");
     with("0 1:nan\n", &[]).refused("bad.svm:1: expected a number for feature 1, found `nan`");
     with("0 1:1\n1 1:1\n", &["--rank", "3"])
-        .refused("the argument '--rank <RANK>' cannot be used multiple times\n\nUsage: rankfold train ranking [OPTIONS] --output <MODEL> <DATA>\n\nFor more information, try '--help'.");
+        .refused("the argument '--rank <N>' cannot be used multiple times\n\nUsage: rankfold train ranking [OPTIONS] --output <MODEL> <DATA>\n\nFor more information, try '--help'.");
     let wide = [
         "train",
         "ranking",
@@ -356,11 +361,11 @@ fn bad_input_is_refused_and_old_files_stay() {
     ];
     place
         .run(&wide)
-        .refused("bad.svm: rank 3 is above the number of features, 1");
+        .refused("bad.svm: --rank is 3, above n_features = 1");
     place.write("bad.svm", "0 1:1 9:1\n1 2:1\n");
     place
         .run(&wide)
-        .refused("bad.svm: rank 3 is above the number of labels, 2");
+        .refused("bad.svm: --rank is 3, above the number of labels, 2");
     for (names, want) in [
         ("a\nb\na\n", "bad.txt:3: the label `a` stands twice"),
         (
@@ -375,9 +380,12 @@ fn bad_input_is_refused_and_old_files_stay() {
     for (options, want) in [
         (
             &["--sampler", "warp", "--gradient", "summed"][..],
-            "`warp` learns from one pair of labels at a time: the summed gradient needs the sampler `top`",
+            "--gradient applies only to `--sampler top`",
         ),
-        (&["--bias", "nan"], "the bias must be at least 0, found NaN"),
+        (
+            &["--bias-step", "nan"],
+            "--bias-step must be at least 0, found NaN",
+        ),
         (
             &["--learner", "perceptron", "--init", "identity"],
             "`perceptron` starts from zero",

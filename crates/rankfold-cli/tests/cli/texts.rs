@@ -110,7 +110,7 @@ fn documents_and_their_rows_give_the_same_model_and_the_same_answers() {
         assert_eq!(rows.json(), text.json());
         assert!(
             text.json()["metrics"]["map"].as_f64()
-                > text.json()["control"]["metrics"]["map"].as_f64()
+                > text.json()["baseline"]["metrics"]["map"].as_f64()
         );
         let (rows, text) = both(&["neighbors", "text", "DATA", "-k", "3"]);
         assert_eq!(rows.stdout, text.stdout);
@@ -272,7 +272,7 @@ fn what_is_refused() {
         "m",
         &[&WITH[..], &["--label", "none"]].concat(),
     )
-    .refused("d.jsonl: row `d0` has 0 labels, similarity needs exactly one");
+    .refused("d.jsonl: row `d0` has 0 labels, expected exactly one");
     train(&place, "d.jsonl", "v.json", &WITH)
         .refused("v.json: cannot write: this file is read by the same command");
     assert_eq!(bytes(&place, "m"), b"old");

@@ -134,19 +134,19 @@ fn a_similarity_is_trained_evaluated_and_described() {
         assert_eq!(trained["metrics"]["map"].as_f64(), Some(best));
 
         let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
-        let (map, control) = (
+        let (map, baseline) = (
             found["metrics"]["map"].as_f64().unwrap(),
-            found["control"]["metrics"]["map"].as_f64().unwrap(),
+            found["baseline"]["metrics"]["map"].as_f64().unwrap(),
         );
         assert!(
-            map > control + 0.1,
-            "{learner}: {map} against cosine {control}"
+            map > baseline + 0.1,
+            "{learner}: {map} against cosine {baseline}"
         );
         assert_eq!(
             (found["rows"].as_u64(), found["skipped"].as_u64()),
             (Some(200), Some(0))
         );
-        assert_eq!(found["control"]["name"], "cosine");
+        assert_eq!(found["baseline"]["name"], "cosine");
         let one = place
             .run(&["eval", "m", "test.svm", "--json", "--threads", "1"])
             .json();
@@ -361,13 +361,14 @@ fn tables_with_missing_cells_are_filled_and_standardised() {
         "--rank",
         "2",
         "--standardize",
+        "global",
         "--steps",
         "3000",
         "--json",
     ]);
     assert_eq!(said.json()["refused"], 0);
     let found = place.run(&["eval", "m", "d.csv", "--json"]).json();
-    assert!(found["metrics"]["map"].as_f64() > found["control"]["metrics"]["map"].as_f64());
+    assert!(found["metrics"]["map"].as_f64() > found["baseline"]["metrics"]["map"].as_f64());
     // Columns may stand in another order, but none may be missing.
     place.write("e.csv", "c,label,a,extra\n1,x,2,3\n2,x,3,4\n");
     place
@@ -409,7 +410,7 @@ fn bad_rows_are_refused_with_their_line() {
     );
     refused(
         "0,1 1:1\n1 2:1\n",
-        "bad.svm: row `0` has 2 labels, similarity needs exactly one",
+        "bad.svm: row `0` has 2 labels, expected exactly one",
     );
 
     place
@@ -425,7 +426,7 @@ fn bad_rows_are_refused_with_their_line() {
             "--rank",
             "61",
         ])
-        .refused("train.svm: rank 61 is above the number of features, 60");
+        .refused("train.svm: --rank is 61, above n_features = 60");
     place
         .run(&["train", "similarity", "train.svm", "-o", "no/m"])
         .refused("no/m: cannot write: its folder does not exist");
@@ -553,9 +554,8 @@ fn damaged_and_newer_models_are_refused() {
         )
     };
     resume("m", &[]).refused("m: a finished model, not a checkpoint: it cannot be resumed");
-    resume("ck", &["--init", "gaussian"]).refused(
-        "ck: the checkpoint was made with init = \"identity\", this run asks for \"gaussian\"",
-    );
+    resume("ck", &["--init", "gaussian"])
+        .refused("ck: the checkpoint was made with init = none, this run asks for gaussian");
     place.write("train.svm", rows(300, 9));
     resume("ck", &[]).refused("ck: the checkpoint was made with other data");
     resume("none", &[]).refused("none: cannot read: No such file or directory (os error 2)");
@@ -613,6 +613,7 @@ fn cells_missing_in_later_files_only_get_the_training_mean() {
         "--rank",
         "2",
         "--standardize",
+        "global",
         "--steps",
         "2000",
         "--json",

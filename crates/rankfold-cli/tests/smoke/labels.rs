@@ -35,7 +35,7 @@ pub fn bibtex_is_ranked_after_one_pass_and_a_resumed_run_is_the_same(
     let found = place.run(&["eval", "m", test, "--json"]).json();
     let map = |side: &serde_json::Value| side["metrics"]["map"].as_f64().expect("a number");
     assert!(map(&found) > 0.51, "{found}");
-    assert!((map(&found["control"]) - 0.142).abs() < 0.003, "{found}");
+    assert!((map(&found["baseline"]) - 0.142).abs() < 0.003, "{found}");
     let checkpoint = ["--checkpoint", "c", "--checkpoint-every", "1000"];
     run(&[&["-o", "half", "--steps", "2500"][..], &checkpoint].concat());
     run(&["-o", "again", "--steps", "4880", "--resume", "c"]);

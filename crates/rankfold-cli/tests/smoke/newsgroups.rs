@@ -99,7 +99,7 @@ pub fn figures_are_the_known_ones_and_resumed_runs_give_the_same_bytes([source]:
     vectorize(&place, source, "1000");
     run("1", &["-o", "m", "--step-size", "1"]).json();
     let found = place.run(&["eval", "m", "test.svm", "--json"]).json();
-    let cosine = map(&found, "/control/metrics");
+    let cosine = map(&found, "/baseline/metrics");
     assert!(
         (cosine - 0.226).abs() < 0.003,
         "cosine with 1,000 terms: {cosine}"
@@ -129,7 +129,7 @@ pub fn figures_are_the_known_ones_and_resumed_runs_give_the_same_bytes([source]:
     let found = place
         .run(&["eval", "m", "test.svm", "--score", "dot", "--json"])
         .json();
-    let cosine = map(&found, "/control/metrics");
+    let cosine = map(&found, "/baseline/metrics");
     assert!(
         (cosine - 0.208).abs() < 0.003,
         "cosine with 16,660 terms: {cosine}"

@@ -49,7 +49,7 @@ pub fn movielens_100k_is_predicted_better_than_by_biases([path]: [&str; 1]) {
         let found = place.run(&eval).json();
         let rmse = |side: &serde_json::Value| side["metrics"]["rmse"].as_f64().expect("a number");
         assert!(rmse(&found) <= most, "{learner}: {found}");
-        assert!((rmse(&found["control"]) - 0.945).abs() < 0.003, "{found}");
+        assert!((rmse(&found["baseline"]) - 0.945).abs() < 0.003, "{found}");
     }
     // Nobody is recommended what they have rated.
     let run = ["recommend", "model", "m.train.csv.gz", "-k", "2000"];

@@ -8,7 +8,7 @@ fn nmse(value: &Value) -> f64 {
     value["metrics"]["nmse"].as_f64().expect("a number")
 }
 
-/// Trains on four fifths of each task, and measures on the rest with all controls.
+/// Trains on four fifths of each task, and measures on the rest with all baselines.
 fn measure(path: &str, rank: &str, columns: &[&str], more: &[&str]) -> Value {
     let place = Place::new();
     let by = [
@@ -29,8 +29,8 @@ pub fn schools_share_more_than_a_pooled_ridge_knows([path]: [&str; 1]) {
     let columns = ["--task-column", "task", "--target-column", "y"];
     let found = measure(path, "3", &columns, &[]);
     assert_eq!(found["rows"], 3023);
-    for control in found["controls"].as_array().expect("some") {
-        assert!(nmse(&found) < nmse(control), "{} {control}", nmse(&found));
+    for baseline in found["baselines"].as_array().expect("some") {
+        assert!(nmse(&found) < nmse(baseline), "{} {baseline}", nmse(&found));
     }
     // The first split is harder than the mean of ten, .711.
     assert!(nmse(&found) < 0.725, "{}", nmse(&found));
@@ -46,11 +46,11 @@ pub fn patients_are_as_well_known_as_by_their_own_regressions([path]: [&str; 1])
         "motor_UPDRS",
     ];
     let found = measure(path, "5", &columns, &[]);
-    let control = |name: &str| {
-        let all = found["controls"].as_array().expect("some");
+    let baseline = |name: &str| {
+        let all = found["baselines"].as_array().expect("some");
         nmse(all.iter().find(|c| c["name"] == name).expect("it"))
     };
-    assert!(nmse(&found) < 0.4 * control("pooled"), "{}", nmse(&found));
+    assert!(nmse(&found) < 0.4 * baseline("pooled"), "{}", nmse(&found));
     assert!(nmse(&found) < 0.342, "{}", nmse(&found));
     let plain = "--standardize none --no-bias --no-common --regularization 0.1";
     let plain: Vec<&str> = plain.split(' ').collect();
