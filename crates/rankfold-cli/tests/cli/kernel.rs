@@ -268,7 +268,7 @@ fn what_cannot_be_learned_from_is_refused() {
         ),
         (
             vec!["bare.csv"],
-            "bare.csv: row `r` has 0 labels, a kernel needs exactly one",
+            "bare.csv: row `r` has 0 labels, expected exactly one",
         ),
         (
             vec!["huge.csv"],
