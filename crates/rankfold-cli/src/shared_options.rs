@@ -13,7 +13,7 @@ use crate::paths;
 #[derive(Args)]
 pub struct RunFiles {
     /// Validation data in the format of DATA: the model that does best on them is kept
-    #[arg(long, value_name = "FILE", conflicts_with = "valid_fraction")]
+    #[arg(long, value_name = "FILE")]
     pub valid: Option<PathBuf>,
 
     /// Write the learning curve here, a JSON object a line
@@ -66,17 +66,6 @@ impl RunFiles {
             .chain([self.valid.as_deref()])
             .collect();
         paths::check(&outputs, &inputs)
-    }
-
-    /// An error where patience is asked of a run that is not validated.
-    pub fn check_patience(&self, patience: Option<u32>, valid_fraction: f64) -> Result<()> {
-        match patience.is_some() && self.valid.is_none() && valid_fraction == 0.0 {
-            true => Err(Error::option(
-                "patience",
-                "needs validation data: --valid or --valid-fraction",
-            )),
-            false => Ok(()),
-        }
     }
 
     /// The checkpoint to go on from.

@@ -11,7 +11,10 @@ pub struct Table<T>(pub T);
 
 /// How an option is typed: words are joined by `-`.
 pub fn flag(name: &str) -> String {
-    format!("--{}", name.replace('_', "-"))
+    match name.len() {
+        1 => format!("-{name}"),
+        _ => format!("--{}", name.replace('_', "-")),
+    }
 }
 
 fn help(spec: &OptionSpec) -> String {

@@ -7,7 +7,7 @@
 use rankfold::data::Labelled;
 use rankfold::random::{Random, splitmix64};
 use rankfold::sample::{Given, Triplet, TripletSource};
-use rankfold::task::{Event, Session};
+use rankfold::task::{Event, SimilarityData};
 use rankfold::{Rows, Similarity, SparseVec, check};
 
 /// What a visitor who looked at a page was shown: the first was clicked.
@@ -85,9 +85,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("it keeps the laws of sources");
 
     let data = Labelled::new(rows);
-    let options = Similarity::loreta_psd().rank(6).steps(20_000).seed(1);
-    let source = Given::Source(Box::new(clicks));
-    let mut session = Session::new(&options, &data, Some(source), None)?;
+    let options = Similarity::default().rank(6).steps(20_000).seed(1);
+    let mut session = options.session(SimilarityData {
+        triplets: Some(Given::Source(Box::new(clicks))),
+        ..(&data).into()
+    })?;
     println!("step size {} chosen", session.step_size());
     loop {
         match session.advance(u64::MAX)? {

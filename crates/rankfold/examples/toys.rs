@@ -13,7 +13,7 @@ use rankfold::data::{Features, Labelled, Labels, RowIds, ValuedPair};
 use rankfold::manifold::{Balanced, Factors, FixedRank, Polar};
 use rankfold::online::Rule;
 use rankfold::random::normal_at;
-use rankfold::task::{Event, Pairs, PairsSession, TrainingData};
+use rankfold::task::{Event, Pairs, PairsData, TrainingData};
 use rankfold::{Result, Rows, SparseVec};
 
 const LEFT: usize = 50;
@@ -106,15 +106,19 @@ fn online(whole: bool) -> Result<Vec<Line>> {
             .epochs(1)
             .curve_every(1_000)
             .seed(1);
-        let mut session = PairsSession::new(&options, toy.data(), train, Some(test))?;
+        let mut session = options.session(PairsData {
+            data: toy.data(),
+            pairs: train,
+            valid: Some(test),
+        })?;
         let mut points = Vec::new();
         loop {
             match session.advance(u64::MAX)? {
                 Event::Measured(point) => {
                     points.push((point.counters.steps as f64, point.metrics["rmse"]));
                 }
-                Event::Progress => {}
                 Event::Finished(_) => break,
+                _ => {}
             }
         }
         lines.push(Line { name, points });
@@ -140,14 +144,12 @@ fn ranks(whole: bool, parts: usize) -> Result<Vec<Line>> {
                 let options = Pairs::new(rule)
                     .solver(rankfold::task::PairsSolver::Cg)
                     .rank(rank)
-                    .steps(if whole { 300 } else { 60 })
+                    .iterations(if whole { 300 } else { 60 })
                     .step_size(1e-4)
                     .seed(part as u64);
-                let fitted = options.fit_batch(toy.data(), &train, None, &mut |_| true)?;
-                let found = fitted
-                    .model
-                    .evaluate_pairs(&toy.left, Some(&toy.right), &test)?;
-                sum += found.model["rmse"] / parts as f64;
+                let model = options.fit(toy.data(), &train)?;
+                let found = model.evaluate_pairs(&toy.left, Some(&toy.right), &test)?;
+                sum += found.metrics["rmse"] / parts as f64;
             }
             points.push((rank as f64, sum));
         }

@@ -1,7 +1,8 @@
 //! Public checks: what a form claims about itself, measured, and what a loss,
-//! a learner or a geometry of your own must keep to.
+//! a learner, a geometry or a task of your own must keep to.
 
 pub use crate::manifold::laws::{geometry, semidefinite, subspaces};
+pub use crate::task::laws::task;
 
 use crate::form::{Factored, Orthonormal, Polar, PolarPsd, Psd, Tall};
 use crate::linalg::Square;

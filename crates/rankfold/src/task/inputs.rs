@@ -1,6 +1,7 @@
 //! What a run of [`Similarity`] works on: rows as the model will see them,
 //! which of them train and which judge, and where triplets come from.
 
+use super::check_validation;
 use super::hold_out::hold_out_some;
 use super::similarity::{
     Classified, Negatives, Similarity, SimilarityData, classes, standard_margins,
@@ -132,11 +133,7 @@ impl<'a, R: Real> Inputs<'a, R> {
         if objects.is_some() {
             options.check_objects()?;
         }
-        if valid.is_some() && options.valid_fraction > 0.0 {
-            return Err(Error::input(
-                "validation rows and a validation fraction exclude each other",
-            ));
-        }
+        check_validation(valid.is_some(), options.valid_fraction)?;
         if given.is_some() && options.valid_fraction > 0.0 {
             return Err(Error::input(
                 "listed triplets may name any row, so none can be held out: give validation rows in a file",

@@ -10,6 +10,7 @@ mod gossip;
 mod hold_out;
 mod inputs;
 mod kernel;
+pub(crate) mod laws;
 mod metric;
 mod multitask;
 mod online;
@@ -120,6 +121,17 @@ fn check_patience(patience: Option<u32>, validated: bool) -> Result<()> {
         true => Err(Error::option(
             "patience",
             "needs validation data: a share of the rows, or others",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// An error where validation data are given beside a share to hold out.
+fn check_validation(given: bool, fraction: f64) -> Result<()> {
+    match given && fraction > 0.0 {
+        true => Err(Error::option(
+            "valid_fraction",
+            "cannot be given beside validation data",
         )),
         false => Ok(()),
     }

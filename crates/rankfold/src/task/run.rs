@@ -116,6 +116,13 @@ pub struct Fit {
     pub report: Report,
 }
 
+impl Fit {
+    /// A model, and how it came about.
+    pub fn new(model: Model, report: Report) -> Self {
+        Fit { model, report }
+    }
+}
+
 /// How a model came about.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -23,4 +23,5 @@ mod psd_batch;
 mod ranking;
 mod regression;
 mod retrieval;
+mod tasks;
 mod update;

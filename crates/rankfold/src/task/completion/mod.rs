@@ -22,7 +22,7 @@ use super::driver::Driver;
 use super::hold_out::hold_out;
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run};
-use super::{Learn, threads};
+use super::{Learn, check_validation, threads};
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::Ratings;
 use crate::form::{Factored, Tall};
@@ -124,7 +124,7 @@ options! {
     /// use rankfold::data::Ratings;
     ///
     /// let ratings = (0..60).map(|i| (i % 6, i / 6, f64::from((i % 6) * (i / 6) % 5)));
-    /// let ratings = Ratings::from_numbers(ratings)?;
+    /// let ratings = Ratings::from_entries(ratings)?;
     /// let model = Completion::default().rank(2).fit::<f32>(ratings)?;
     /// assert!(model.rating_predictor()?.rating(Some(1), Some(3)).is_finite());
     /// # Ok::<(), rankfold::Error>(())
@@ -365,6 +365,7 @@ impl Completion {
     pub fn fit_with<R: Real>(&self, data: RatingData<'_>, run: Run<'_>) -> Result<Fit> {
         self.check()?;
         let valid = data.valid;
+        check_validation(valid.is_some(), self.valid_fraction)?;
         let Ratings {
             users,
             items,

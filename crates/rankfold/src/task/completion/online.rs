@@ -408,11 +408,10 @@ mod tests {
                 .rank(2)
                 .clip(super::super::Clip::None)
                 .iterations(60);
-            let found = options.fit::<f64>(ratings, None, &mut |_| true);
-            let found = found.unwrap().unwrap();
-            let error = rmse(&found.model, 80, 60, &truth);
+            let model = options.fit::<f64>(ratings).unwrap();
+            let error = rmse(&model, 80, 60, &truth);
             assert!(error < 0.15, "{learner:?} {error}");
-            assert!(found.model.card.step_size > 0.0);
+            assert!(model.card.step_size > 0.0);
         }
     }
 
@@ -432,8 +431,7 @@ mod tests {
             if learner == CompletionLearner::Als {
                 options = options.regularization(0.1);
             }
-            let found = options.fit::<f64>(ratings, None, &mut |_| true).unwrap();
-            let model = found.unwrap().model;
+            let model = options.fit::<f64>(ratings).unwrap();
             let before = rmse(&model, 80, 60, &truth);
             let mut learner_of = model.into_rating_learner::<f64>().unwrap();
             // A new user with the taste of user 3 rates all but ten items, many times
@@ -474,8 +472,7 @@ mod tests {
             if learner == CompletionLearner::Balanced {
                 options = options.regularization(1e-6);
             }
-            let model = options.fit::<f32>(ratings, None, &mut |_| true);
-            let model = model.unwrap().unwrap().model;
+            let model = options.fit::<f32>(ratings).unwrap();
             let folder = tempfile::tempdir().unwrap();
             let path = |name: &str| folder.path().join(name);
             let stream: Vec<_> = (0..40).map(|t| (25 + t % 10, (t * 7) % 30)).collect();

@@ -351,9 +351,11 @@ fn violated(wish: &Bounds, distances: &[f64]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{KernelInit, KernelStart};
     use super::*;
     use crate::data::{Labelled, RowIds};
     use crate::random::normal_at;
+    use crate::task::run::Stop;
     use crate::{Rows, SparseVec};
 
     /// Two classes that differ in a column that varies less than others.
@@ -384,14 +386,24 @@ mod tests {
         }
     }
 
-    fn coordinates(fit: &KernelFit) -> Vec<f64> {
+    fn flat() -> Kernel {
+        Kernel::new(MetricLearner::Flat)
+    }
+
+    fn coordinates(fit: &Fit) -> Vec<f64> {
         fit.model.item_coordinates::<f64>().unwrap().values
     }
 
-    fn fit(kernel: &Kernel, data: &Labelled<f64>, known: &[Constraint]) -> KernelFit {
-        let truth = KernelConstraints::Given(known);
-        let start = KernelStart::Rows(data);
-        kernel.fit_with(start, truth, &mut |_| true).unwrap()
+    fn fit(kernel: &Kernel, data: &Labelled<f64>, known: &[Constraint]) -> Fit {
+        let data = KernelData {
+            start: KernelStart::Rows(data),
+            truth: KernelConstraints::Given(known),
+        };
+        kernel.fit_with(data, Run::default()).unwrap()
+    }
+
+    fn violated(fit: &Fit) -> u64 {
+        fit.report.more["violated"].as_u64().unwrap()
     }
 
     fn distance(points: &[f64], rank: usize, i: usize, j: usize) -> f64 {
@@ -407,10 +419,10 @@ mod tests {
         // Pairs of the first ten items alone.
         let classes: Vec<u32> = (0..10).map(|i| i % 2).collect();
         let known = drawn(&classes, 40, 1);
-        let still = fit(&Kernel::flat().rank(3), &data, &[]);
-        let cold = fit(&Kernel::flat().rank(3), &data, &known);
-        let warm = fit(&Kernel::polar().rank(3), &data, &known);
-        let fixed = Kernel::polar().rank(3).subspace_weight(0.0);
+        let still = fit(&flat().rank(3), &data, &[]);
+        let cold = fit(&flat().rank(3), &data, &known);
+        let warm = fit(&Kernel::default().rank(3), &data, &known);
+        let fixed = Kernel::default().rank(3).subspace_weight(0.0);
         let fixed = fit(&fixed, &data, &known);
         let [start, cold, warm, fixed] = [still, cold, warm, fixed].map(|f| coordinates(&f));
         let changed =
@@ -438,14 +450,16 @@ mod tests {
             pair(2, 3, Relation::AtMost(1.0)),
             pair(2, 3, Relation::AtLeast(2.0)),
         ];
-        for learner in [Kernel::flat(), Kernel::polar()] {
+        for learner in [flat(), Kernel::default()] {
             let found = fit(&learner.clone().rank(2), &data, &known);
-            assert_eq!((found.stopped, found.violated), ("converged", 4));
-            assert!(found.cost.is_finite() && found.cost > 0.0);
+            let report = &found.report;
+            assert_eq!((report.stopped, violated(&found)), (Stop::Converged, 4));
+            assert!(report.more["cost"].as_f64().unwrap() > 0.0);
         }
         known.truncate(1);
-        let found = fit(&Kernel::polar().rank(2), &data, &known);
-        assert_eq!((found.violated, found.constraints), (0, 1));
+        let found = fit(&Kernel::default().rank(2), &data, &known);
+        assert_eq!(violated(&found), 0);
+        assert_eq!(found.report.more["constraints"], 1);
     }
 
     #[test]
@@ -457,9 +471,9 @@ mod tests {
                 pair(1, 2, Relation::AtMost(0.5 * unit)),
                 pair(0, 3, Relation::AtLeast(9.0 * unit)),
             ];
-            for learner in [Kernel::flat(), Kernel::polar(), Kernel::flat().warm(true)] {
+            for learner in [flat(), Kernel::default(), flat().init(KernelInit::Range)] {
                 let found = fit(&learner.rank(3), &data, &known);
-                assert_eq!(found.violated, 0, "{unit}");
+                assert_eq!(violated(&found), 0, "{unit}");
                 let points = coordinates(&found);
                 let near = distance(&points, 3, 0, 1).sqrt() / unit;
                 assert!((near - 2.0).abs() < 1e-2, "{near}");
@@ -486,9 +500,14 @@ mod tests {
         ] {
             let start: KernelStart<'_, f64> = KernelStart::Identity(&items);
             let truth = KernelConstraints::Given(&known);
-            let found = Kernel::new(learner).fit_with(start, truth, &mut |_| true);
+            let data = KernelData { start, truth };
+            let found = Kernel::new(learner).fit_with(data, Run::default());
             let found = found.unwrap();
-            assert_eq!((found.violated, found.model.rank()), (0, 4), "{learner:?}");
+            assert_eq!(
+                (violated(&found), found.model.rank()),
+                (0, 4),
+                "{learner:?}"
+            );
         }
         let drawn = drawn(&[0, 0, 1], 500, 3);
         assert!(drawn.iter().all(|c| c.left != c.right));

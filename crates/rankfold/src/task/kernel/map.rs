@@ -677,6 +677,15 @@ mod tests {
     use super::*;
     use crate::random::splitmix64;
 
+    fn fit(map: Map, n: usize, known: &[Dissimilarity]) -> Result<Fit> {
+        let items = &names(n);
+        map.fit_with(MapData { items, known }, Run::default())
+    }
+
+    fn number(fit: &Fit, name: &str) -> f64 {
+        fit.report.more[name].as_f64().unwrap()
+    }
+
     fn names(n: usize) -> Ids {
         let mut out = Ids::new();
         (0..n).for_each(|i| {
@@ -716,9 +725,10 @@ mod tests {
     fn a_plane_is_recovered_from_a_third_of_its_distances() {
         for (n, percent) in [(60, 30), (60, 100), (25, 60)] {
             let (x, known) = plane(n, percent);
-            let found = Map::new().fit(names(n), known, &mut |_| true).unwrap();
-            assert!(found.cost < 1e-8 && found.stress < 1e-3, "{}", found.cost);
-            assert_eq!(found.parts, 1);
+            let found = fit(Map::default(), n, &known).unwrap();
+            let cost = number(&found, "cost");
+            assert!(cost < 1e-8 && number(&found, "stress") < 1e-3, "{cost}");
+            assert_eq!(number(&found, "parts"), 1.0);
             let g = coordinates(&found.model);
             for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
                 let (got, want) = (between(&g, i, j), between(&x, i, j));
@@ -736,9 +746,7 @@ mod tests {
     fn an_update_moves_what_changed_and_leaves_the_rest() {
         let n = 50;
         let (x, known) = plane(n, 40);
-        let first = Map::new()
-            .fit(names(n), known.clone(), &mut |_| true)
-            .unwrap();
+        let first = fit(Map::default(), n, &known).unwrap();
         let old = coordinates(&first.model);
         // Point 7 goes to another place, and a point comes.
         let mut moved = Mat::from_fn(n + 1, 2, |i, j| x[(i.min(n - 1), j)]);
@@ -759,13 +767,14 @@ mod tests {
         }));
         let found = first
             .model
-            .update_map(names(n + 1), news, 1, &mut |_| true)
+            .update_map(&names(n + 1), &news, 1, Run::default())
             .unwrap();
         assert_eq!(
             (found.changed, found.added, found.new_items),
             (changed, 20, 1)
         );
-        assert!(found.fit.cost < 1e-8, "{}", found.fit.cost);
+        let cost = number(&found.fit, "cost");
+        assert!(cost < 1e-8, "{cost}");
         assert!(found.moved < 0.01, "{}", found.moved);
         let new = coordinates(&found.fit.model);
         for i in (0..n).filter(|&i| i != 7) {
@@ -781,19 +790,17 @@ mod tests {
     #[test]
     fn what_cannot_be_mapped_is_refused_and_lines_are_no_trouble() {
         let pair = |left, right, value| Dissimilarity { left, right, value };
-        let fit =
-            |map: Map, n: usize, known: Vec<Dissimilarity>| map.fit(names(n), known, &mut |_| true);
-        let say = |found: Result<MapFit>| found.unwrap_err().message;
+        let say = |found: Result<Fit>| found.unwrap_err().to_string();
         assert_eq!(
-            say(fit(Map::new(), 1, vec![])),
+            say(fit(Map::default(), 1, &[])),
             "a map is made of two items at least, found 1"
         );
         assert_eq!(
-            say(fit(Map::new(), 2, vec![pair(0, 1, 1.0)])),
-            "a map of 2 items has at most 1 dimensions, 2 are asked for"
+            say(fit(Map::default(), 2, &[pair(0, 1, 1.0)])),
+            "option `dimensions` must be at most 1 for 2 items, found 2"
         );
         assert_eq!(
-            say(fit(Map::new().rank(1), 2, vec![pair(0, 1, 0.0)])),
+            say(fit(Map::default().dimensions(1), 2, &[pair(0, 1, 0.0)])),
             "all dissimilarities are 0"
         );
         // Points on a line, in the plane; the last of two lines counts.
@@ -803,16 +810,25 @@ mod tests {
             pair(1, 2, 2.0),
             pair(0, 2, 3.0),
         ];
-        let found = fit(Map::new(), 3, line).unwrap();
-        assert_eq!((found.pairs, found.repeated), (3, 1));
-        assert!(found.stress < 1e-3, "{}", found.stress);
+        let found = fit(Map::default(), 3, &line).unwrap();
+        let counts = (number(&found, "pairs"), number(&found, "repeated"));
+        assert_eq!(counts, (3.0, 1.0));
+        assert!(
+            number(&found, "stress") < 1e-3,
+            "{}",
+            number(&found, "stress")
+        );
         assert!(found.model.singular_values().unwrap().unwrap()[1] > 0.0);
         // Huge and tiny values, parts that nothing connects.
         for unit in [1e-60, 1e60] {
             let known = vec![pair(0, 1, unit), pair(2, 3, 2.0 * unit), pair(1, 0, unit)];
-            let found = fit(Map::new(), 4, known).unwrap();
-            assert_eq!(found.parts, 2);
-            assert!(found.stress < 1e-3, "{}", found.stress);
+            let found = fit(Map::default(), 4, &known).unwrap();
+            assert_eq!(number(&found, "parts"), 2.0);
+            assert!(
+                number(&found, "stress") < 1e-3,
+                "{}",
+                number(&found, "stress")
+            );
         }
     }
 }

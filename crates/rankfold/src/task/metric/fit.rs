@@ -15,6 +15,7 @@ use crate::model::{
 };
 use crate::online::Shape;
 use crate::random::splitmix64;
+use crate::task::check_validation;
 use crate::task::course::Course;
 use crate::task::driver::Driver;
 use crate::task::hold_out::hold_out_some;
@@ -120,11 +121,7 @@ impl<'a, R: Real> Setup<'a, R> {
             true => Some(classes(&data.labels, name)?),
             false => None,
         };
-        if valid.is_some() && options.valid_fraction > 0.0 {
-            return Err(Error::input(
-                "validation rows and a validation fraction exclude each other",
-            ));
-        }
+        check_validation(valid.is_some(), options.valid_fraction)?;
         if constraints.is_some() && options.valid_fraction > 0.0 {
             return Err(Error::input(
                 "constraints may name any row, so none can be held out: give validation rows in a file",

@@ -16,7 +16,7 @@ use super::driver::Driver;
 use super::hold_out::hold_out;
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run, Trial};
-use super::{Learn, threads};
+use super::{Learn, check_validation, threads};
 use crate::batch::{Ended, Solver};
 use crate::data::{FeatureMap, TaskColumns, TaskRows};
 use crate::model::{Metrics, Model, MultitaskCard, Standardize, TaskSpace, principal};
@@ -187,6 +187,7 @@ impl Multitask {
             valid,
         } = data;
         self.check_data(data)?;
+        check_validation(valid.is_some(), self.valid_fraction)?;
         let total = self.iterations as u64;
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
         let mut driver: Driver<'_, ()> = Driver::new(run, course, self, fingerprint(data))?;

@@ -6,6 +6,7 @@ use crate::data::ValuedPair;
 use crate::model::{Metrics, Steps};
 use crate::online::RankOne;
 use crate::random::splitmix64;
+use crate::task::check_validation;
 use crate::task::hold_out::hold_out_some;
 use crate::task::inputs::{Fingerprint, Things};
 use crate::{Error, Real, Result};
@@ -31,11 +32,7 @@ impl<'a, R: Real> Inputs<'a, R> {
         options: &Pairs,
         PairsData { data, pairs, valid }: PairsData<'a, R>,
     ) -> Result<Self> {
-        if valid.is_some() && options.valid_fraction > 0.0 {
-            return Err(Error::input(
-                "validation pairs and a validation fraction exclude each other",
-            ));
-        }
+        check_validation(valid.is_some(), options.valid_fraction)?;
         let right = data.objects.unwrap_or(data.rows).rows.len();
         check(pairs, data.rows.rows.len(), right)?;
         check(valid.unwrap_or_default(), data.rows.rows.len(), right)

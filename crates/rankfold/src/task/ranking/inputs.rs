@@ -5,6 +5,7 @@ use super::{Order, Ranking, RankingData};
 use crate::data::Labelled;
 use crate::model::{Prior, Steps};
 use crate::random::splitmix64;
+use crate::task::check_validation;
 use crate::task::hold_out::hold_out_some;
 use crate::task::inputs::{Fingerprint, Things};
 use crate::{Error, Ids, Real, Result, Rows, SparseRow};
@@ -42,11 +43,7 @@ impl<'a, R: Real> Inputs<'a, R> {
         RankingData { rows: data, valid }: RankingData<'a, R>,
     ) -> Result<Self> {
         let steps = Steps::of(options.weight, options.normalize, options.standardize);
-        if valid.is_some() && options.valid_fraction > 0.0 {
-            return Err(Error::input(
-                "validation rows and a validation fraction exclude each other",
-            ));
-        }
+        check_validation(valid.is_some(), options.valid_fraction)?;
         let names = &data.labels.names;
         if names.len() < 2 {
             return Err(Error::input(format!(

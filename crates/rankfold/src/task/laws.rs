@@ -1,0 +1,167 @@
+//! The laws that every task keeps, as a check for any [`Learn`].
+
+use super::Learn;
+use super::checkpoint::Checkpoint;
+use super::run::{Event, Run};
+use crate::model::Model;
+use crate::options::{Effect, Kind, OptionSpec};
+use crate::{Error, ErrorKind, Result};
+use std::path::Path;
+
+/// Holds a task to the laws of tasks, and gives those that it breaks, in words.
+///
+/// - The same options give the same bytes, with any number of threads.
+/// - A run that is stopped and resumed gives the bytes of one that is not.
+/// - A run that is stopped leaves a whole model, or none and an error of the kind
+///   `Interrupted`.
+/// - Every option changes the bytes or is refused. `without_effect` names options that
+///   need not, for these data.
+/// - `extreme` data are refused or leave a finite model.
+///
+/// The task should take a second at most: it is run some dozens of times.
+pub fn task<T: Learn<D>, D: Clone>(
+    task: &T,
+    data: D,
+    extreme: Option<D>,
+    without_effect: &[&str],
+) -> Result<Vec<String>> {
+    let folder = tempfile::tempdir().map_err(|e| Error::failure(e.to_string()))?;
+    let laws = Laws {
+        task,
+        data,
+        folder: folder.path(),
+    };
+    let whole = laws.bytes(task)?;
+    let mut broken = Vec::new();
+    if laws.bytes(task)? != whole {
+        broken.push("the same options give other bytes".to_owned());
+    }
+    laws.threads(&whole, &mut broken)?;
+    laws.stops(&whole, &mut broken)?;
+    laws.options(&whole, without_effect, &mut broken)?;
+    if let Some(extreme) = extreme {
+        let found = task.learn(extreme, Run::default());
+        let path = laws.folder.join("extreme");
+        match found.map(|fit| fit.model.save(&path)) {
+            Ok(Ok(())) => {}
+            Err(error) if error.kind == ErrorKind::Input => {}
+            Ok(Err(error)) | Err(error) => {
+                broken.push(format!("extreme data leave no finite model: {error}"));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+struct Laws<'a, T, D> {
+    task: &'a T,
+    data: D,
+    folder: &'a Path,
+}
+
+impl<T: Learn<D>, D: Clone> Laws<'_, T, D> {
+    fn saved(&self, model: &Model) -> Result<Vec<u8>> {
+        let path = self.folder.join("model");
+        model.save(&path)?;
+        std::fs::read(&path).map_err(|e| Error::reading(&path, &e))
+    }
+
+    /// The bytes of what these options learn.
+    fn bytes(&self, task: &T) -> Result<Vec<u8>> {
+        let fit = task.learn(self.data.clone(), Run::default())?;
+        self.saved(&fit.model)
+    }
+
+    fn threads(&self, whole: &[u8], broken: &mut Vec<String>) -> Result<()> {
+        for count in ["1", "3"] {
+            let mut task = self.task.clone();
+            if task.set("threads", count).is_ok() && self.bytes(&task)? != whole {
+                broken.push(format!("{count} threads give other bytes"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops at some events, and goes on from the checkpoint.
+    fn stops(&self, whole: &[u8], broken: &mut Vec<String>) -> Result<()> {
+        let mut events = 0;
+        let run = Run::default().observed(|_| {
+            events += 1;
+            true
+        });
+        self.task.learn(self.data.clone(), run)?;
+        let mut at: Vec<usize> = vec![1, 2, events / 3, events / 2, events.saturating_sub(2)];
+        at.retain(|&at| at > 0 && at < events);
+        at.sort_unstable();
+        at.dedup();
+        for stop in at {
+            let path = self.folder.join(format!("checkpoint-{stop}"));
+            let mut seen = 0;
+            let run = Run::default()
+                .observed(|event| {
+                    let counts = !matches!(event, Event::Saved(_) | Event::Finished(_));
+                    seen += usize::from(counts);
+                    seen < stop
+                })
+                .rescue(&path);
+            match self.task.learn(self.data.clone(), run) {
+                Ok(fit) => _ = self.saved(&fit.model)?,
+                Err(error) if error.kind == ErrorKind::Interrupted => {}
+                Err(error) => broken.push(format!("a stop at event {stop} is an error: {error}")),
+            }
+            if !path.exists() {
+                // It was stopped before there was anything to save, or had ended.
+                continue;
+            }
+            let run = Run::default().resume(Checkpoint::load(&path)?);
+            let fit = self.task.learn(self.data.clone(), run)?;
+            if self.saved(&fit.model)? != whole {
+                broken.push(format!("a run stopped at event {stop} and resumed differs"));
+            }
+        }
+        Ok(())
+    }
+
+    fn options(
+        &self,
+        whole: &[u8],
+        without_effect: &[&str],
+        broken: &mut Vec<String>,
+    ) -> Result<()> {
+        for spec in T::specs() {
+            let exempt = without_effect.contains(&spec.name) || spec.effect == Effect::Time;
+            for value in self.others(spec).iter().filter(|_| !exempt) {
+                let mut task = self.task.clone();
+                // A value that is refused keeps the law.
+                if task.set(spec.name, value).is_err() {
+                    continue;
+                }
+                match self.bytes(&task) {
+                    Err(error) if error.kind == ErrorKind::Input => {}
+                    Err(error) => broken.push(format!("`{}` = {value}: {error}", spec.name)),
+                    Ok(bytes) if bytes == whole => broken.push(format!(
+                        "`{}` = {value} is taken and has no effect",
+                        spec.name
+                    )),
+                    Ok(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Values that differ from the present one.
+    fn others(&self, spec: &OptionSpec) -> Vec<String> {
+        let now = self.task.get(spec.name);
+        let number = now.as_ref().and_then(|text| text.parse::<f64>().ok());
+        let values: Vec<String> = match spec.kind {
+            Kind::Flag => vec!["true".into()],
+            Kind::Choice(_) => spec.choices().iter().map(|c| c.name.to_owned()).collect(),
+            Kind::Integer => vec![(number.unwrap_or(1.0) + 1.0).to_string()],
+            Kind::Number => vec![(0.5 * number.unwrap_or(1.0)).to_string(), "0.25".into()],
+            _ => Vec::new(),
+        };
+        let differs = |value: &String| now.as_ref() != Some(value);
+        values.into_iter().filter(differs).collect()
+    }
+}

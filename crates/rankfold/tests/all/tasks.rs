@@ -1,0 +1,260 @@
+//! The contract of tasks: every task keeps the laws of `check::task`, and the check finds
+//! tasks that do not.
+
+use rankfold::data::{
+    Constraint, Dissimilarity, Labelled, Labels, Ratings, Relation, TaskRows, ValuedPair,
+};
+use rankfold::form::{Factored, Form, Tall};
+use rankfold::online::Rule;
+use rankfold::options::Options;
+use rankfold::random::normal_at;
+use rankfold::task::{
+    Event, Fit, KernelData, Learn, Map, MapData, MetricData, MetricSolver, PairsData, PairsSolver,
+    RankingData, RatingData, Report, Run, SimilarityData, Stop, TaskData, TrainingData,
+};
+use rankfold::{
+    Completion, Ids, Kernel, Metric, Model, Multitask, Pairs, Ranking, Result, Rows, Similarity,
+    check, options,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rows of two classes, some features of which tell them apart.
+fn rows(n: usize) -> Labelled<f64> {
+    let value = |i: usize, j: usize| {
+        let class = (i % 2) as f64;
+        normal_at(5, 1, i as u64, j as u64) + if j < 3 { 1.5 * class } else { 0.0 }
+    };
+    let rows = Rows::from_dense((0..n).map(|i| (0..6).map(|j| value(i, j)).collect::<Vec<_>>()));
+    let labels = Labels::single((0..n).map(|i| i % 2));
+    Labelled::new(rows.unwrap()).with_labels(labels).unwrap()
+}
+
+fn extreme() -> Labelled<f64> {
+    let rows = Rows::from_dense((0..12).map(|i| {
+        let huge = if i == 3 { 1e300 } else { 1e-300 };
+        vec![huge, f64::from(i % 2), -huge]
+    }));
+    let labels = Labels::single((0..12).map(|i| i % 2));
+    Labelled::new(rows.unwrap()).with_labels(labels).unwrap()
+}
+
+#[track_caller]
+fn holds<T: Learn<D>, D: Clone>(task: &T, data: D, extreme: Option<D>, without_effect: &[&str]) {
+    let broken = check::task(task, data, extreme, without_effect).unwrap();
+    assert!(broken.is_empty(), "{}: {broken:#?}", T::TASK);
+}
+
+#[test]
+fn similarity_keeps_the_laws() {
+    let (data, wild) = (rows(30), extreme());
+    // Rows that are held out and judged say nothing where only the last W is kept.
+    let quiet = ["curve_every", "patience"];
+    for learner in [Rule::LoretaPsd, Rule::AromaFactored] {
+        let task = Similarity::new(learner)
+            .rank(2)
+            .steps(1_500)
+            .valid_fraction(0.2);
+        let task = match learner {
+            Rule::LoretaPsd => task,
+            _ => Similarity::new(learner).steps(1_500),
+        };
+        holds(
+            &task,
+            SimilarityData::from(&data),
+            Some((&wild).into()),
+            &quiet,
+        );
+    }
+}
+
+#[test]
+fn ranking_keeps_the_laws() {
+    let (data, wild) = (rows(24), extreme());
+    let task = Ranking::default().rank(2).epochs(60);
+    let quiet = ["curve_every", "patience"];
+    holds(
+        &task,
+        RankingData::from(&data),
+        Some((&wild).into()),
+        &quiet,
+    );
+}
+
+#[test]
+fn pairs_keep_the_laws() {
+    let (data, wild) = (rows(12), extreme());
+    let pair = |i: u32| ValuedPair {
+        left: i % 12,
+        right: i * 5 % 12,
+        value: f64::from(i * i % 7),
+    };
+    let pairs: Vec<ValuedPair> = (0..60).map(pair).collect();
+    let of = |rows| PairsData {
+        data: TrainingData {
+            rows,
+            objects: None,
+        },
+        pairs: &pairs,
+        valid: None,
+    };
+    let quiet = ["curve_every", "patience"];
+    let online = Pairs::default().rank(2).epochs(40);
+    holds(&online, of(&data), Some(of(&wild)), &quiet);
+    // A step size in batch is kept for later updates.
+    let batch = Pairs::default()
+        .rank(2)
+        .solver(PairsSolver::Cg)
+        .iterations(30);
+    holds(&batch, of(&data), Some(of(&wild)), &quiet);
+}
+
+#[test]
+fn metrics_keep_the_laws() {
+    let (data, wild) = (rows(40), extreme());
+    let quiet = ["curve_every", "patience", "tolerance"];
+    let batch = Metric::default().rank(2).iterations(12);
+    holds(
+        &batch,
+        MetricData::from(&data),
+        Some((&wild).into()),
+        &quiet,
+    );
+    let online = Metric::default()
+        .rank(2)
+        .solver(MetricSolver::Online)
+        .steps(1_500);
+    holds(&online, MetricData::from(&data), None, &quiet);
+    let constraints = [
+        (0, 1, Relation::Different),
+        (0, 2, Relation::Same),
+        (1, 3, Relation::AtMost(0.5)),
+    ];
+    let constraints = constraints.map(|(left, right, relation)| Constraint {
+        left,
+        right,
+        relation,
+    });
+    let given = MetricData {
+        constraints: Some(&constraints),
+        ..(&data).into()
+    };
+    let broken = check::task(&Metric::default().rank(2).iterations(10), given, None, &[]).unwrap();
+    let stops = broken.iter().filter(|law| !law.contains("no effect"));
+    assert_eq!(stops.collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn kernels_and_maps_keep_the_laws() {
+    let data = rows(16);
+    let quiet = ["curve_every", "tolerance"];
+    let task = Kernel::default().rank(2).constraints(40).iterations(15);
+    holds(&task, KernelData::from(&data), None, &quiet);
+
+    let mut items = Ids::new();
+    (0..8).for_each(|i| _ = items.intern(&format!("i{i}")));
+    let mut known = Vec::new();
+    for left in 0..8_u32 {
+        for right in 0..left {
+            let value = f64::from(left - right) + 0.1 * f64::from(left * right % 3);
+            known.push(Dissimilarity { left, right, value });
+        }
+    }
+    let data = MapData {
+        items: &items,
+        known: &known,
+    };
+    // The classical start wins on these, whatever the seed of the other.
+    holds(&Map::default(), data, None, &["curve_every", "seed"]);
+}
+
+#[test]
+fn completion_keeps_the_laws() {
+    let rating = |i: u32| {
+        let (user, item) = (i % 20, i * 7 % 13);
+        (
+            format!("u{user}"),
+            format!("i{item}"),
+            f64::from(1 + (user * item + i) % 5),
+        )
+    };
+    let ratings = Ratings::from_entries((0..180).map(rating)).unwrap();
+    let wild = (0..30).map(|i| {
+        (
+            format!("u{}", i % 5),
+            format!("i{i}"),
+            if i == 3 { 1e300 } else { 1.0 },
+        )
+    });
+    let wild = Ratings::from_entries(wild).unwrap();
+    let quiet = ["curve_every", "tolerance", "init", "iterations"];
+    let task = Completion::default().rank(2);
+    holds(
+        &task,
+        RatingData::from(&ratings),
+        Some((&wild).into()),
+        &quiet,
+    );
+}
+
+#[test]
+fn multitask_keeps_the_laws() {
+    let labelled = rows(60);
+    let names: Vec<String> = (0..60).map(|i| format!("t{}", i % 5)).collect();
+    let targets: Vec<f64> = (0..60)
+        .map(|i| normal_at(9, 2, i, 0) + (i % 5) as f64)
+        .collect();
+    let tasks = TaskRows::new(names, labelled.rows, targets).unwrap();
+    let quiet = ["curve_every", "tolerance", "iterations"];
+    holds(
+        &Multitask::default().rank(2),
+        TaskData::from(&tasks),
+        None,
+        &quiet,
+    );
+}
+
+options! {
+    /// A task with faults, to see whether they are found.
+    pub struct Faulty: "faulty" {
+        /// An option that nothing reads.
+        idle: f64 = 1.0;
+        /// Whether the model depends on how often it was learned.
+        moody: bool = false;
+        shared seed;
+        shared threads;
+    }
+}
+
+static LEARNED: AtomicU64 = AtomicU64::new(0);
+
+impl Learn<()> for Faulty {
+    fn learn(&self, (): (), mut run: Run<'_>) -> Result<Fit> {
+        let threads: f64 = self.get("threads").map_or(0.0, |t| t.parse().unwrap());
+        let moody = self.get("moody").as_deref() == Some("true");
+        let times = LEARNED.fetch_add(1, Ordering::SeqCst) as f64;
+        let seed: f64 = self.get("seed").unwrap().parse().unwrap();
+        let value = 1.0 + threads + seed + if moody { times } else { 0.0 };
+        (1..=5).for_each(|done| _ = run.tell(&Event::Progress { done, total: 5 }));
+        let tall = |_| Tall::<f64>::from_fn(2, 1, |_, _| value);
+        let form = Form::Factored(Factored::new(tall(0)?, tall(1)?));
+        let model = Model::new("faulty", form, rankfold::data::Features::Numbered);
+        Ok(Fit::new(
+            model,
+            Report::new(Stop::Steps, Default::default()),
+        ))
+    }
+}
+
+#[test]
+fn faults_of_tasks_are_found() {
+    let broken = check::task(&Faulty::default(), (), None, &["moody"]).unwrap();
+    let all = broken.join("\n");
+    assert!(all.contains("1 threads give other bytes"), "{all}");
+    assert!(
+        all.contains("`idle` = 0.5 is taken and has no effect"),
+        "{all}"
+    );
+    assert!(!all.contains("`seed`"), "{all}");
+    let broken = check::task(&Faulty::default().moody(true), (), None, &["idle"]).unwrap();
+    assert!(broken.contains(&"the same options give other bytes".to_owned()));
+}
