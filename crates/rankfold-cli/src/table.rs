@@ -49,7 +49,8 @@ fn arg(spec: &'static OptionSpec) -> Arg {
                 .map(|choice| PossibleValue::new(choice.name).help(choice.doc.trim()));
             value("NAME").value_parser(PossibleValuesParser::new(values.collect::<Vec<_>>()))
         }
-        _ => value("VALUE").allow_negative_numbers(true),
+        // Such as the range -1,1.
+        _ => value("VALUE").allow_hyphen_values(true),
     }
 }
 

@@ -13,7 +13,7 @@ use rankfold::batch::{Observed, Part};
 use rankfold::data::{RatingColumns, Ratings};
 use rankfold::random::Random;
 use rankfold::task::{
-    CompletionEvent, CompletionLearner as Learner, CompletionSolver as Solver, CompletionStart,
+    CompletionEvent, CompletionInit, CompletionLearner as Learner, CompletionSolver as Solver,
 };
 
 const RANK: usize = 10;
@@ -77,7 +77,7 @@ fn seconds(entries: &Observed, options: Completion) -> f64 {
     let found = options
         .threads(THREADS)
         .complete(&mut entries, None, &mut |event| {
-            if let CompletionEvent::Iteration(..) = event {
+            if let CompletionEvent::Iteration { .. } = event {
                 times.push(last.elapsed().as_secs_f64());
                 last = Instant::now();
             }
@@ -102,14 +102,10 @@ fn main() {
         speed / 1e9,
         1e3 * bound
     );
-    let of = |learner| {
-        Completion::new(learner)
-            .rank(RANK)
-            .start(CompletionStart::Random)
-            .iterations(12)
-            .tolerance(0.0)
-    };
-    let als = seconds(&entries, of(Learner::Als).regularization(0.7));
+    let of = |learner| Completion::new(learner).rank(RANK).iterations(12);
+    let batch = |learner| of(learner).tolerance(0.0);
+    let random = |options: Completion| options.init(CompletionInit::Random);
+    let als = seconds(&entries, random(batch(Learner::Als).regularization(0.7)));
     println!("| | ms an iteration or pass | times the bound | times ALS |");
     println!("|---|---|---|---|");
     let line = |name: &str, seconds: f64| {
@@ -121,10 +117,10 @@ fn main() {
         );
     };
     line("als", als);
-    line("bayes", seconds(&entries, of(Learner::Bayes)));
+    line("bayes", seconds(&entries, batch(Learner::Bayes)));
     line(
         "bayes, no implicit part",
-        seconds(&entries, of(Learner::Bayes).implicit(false)),
+        seconds(&entries, batch(Learner::Bayes).no_implicit(true)),
     );
     for (name, learner) in [
         ("balanced, cg", Learner::Balanced),
@@ -132,17 +128,12 @@ fn main() {
         ("embedded, cg", Learner::Embedded),
         ("factors, cg (MMMF)", Learner::Gradient),
     ] {
-        line(name, seconds(&entries, of(learner).regularization(1e-8)));
+        let options = batch(learner).regularization(1e-8);
+        line(name, seconds(&entries, random(options)));
     }
-    line(
-        "grassmann, cg",
-        seconds(
-            &entries,
-            of(Learner::Grassmann)
-                .solver(Solver::Cg)
-                .regularization(0.01),
-        ),
-    );
+    let grassmann = batch(Learner::Grassmann).solver(Solver::Cg);
+    let grassmann = random(grassmann.regularization(0.01));
+    line("grassmann, cg", seconds(&entries, grassmann));
     for (name, learner) in [
         ("balanced, online, one thread", Learner::Balanced),
         ("polar, online, one thread", Learner::Polar),
@@ -154,6 +145,6 @@ fn main() {
             .regularization(0.0)
             .step_size(0.03)
             .iterations(4);
-        line(name, seconds(&entries, options));
+        line(name, seconds(&entries, random(options)));
     }
 }

@@ -13,8 +13,8 @@ use rankfold::batch::{Observed, Part};
 use rankfold::linalg::qf;
 use rankfold::random::{Random, normal_at};
 use rankfold::task::{
-    Clip, CompletionEvent, CompletionLearner as Learner, CompletionSolver as Solver,
-    CompletionStart as Start,
+    Clip, CompletionEvent, CompletionInit as Start, CompletionLearner as Learner,
+    CompletionSolver as Solver,
 };
 
 struct Planted {
@@ -66,7 +66,10 @@ impl Planted {
         let mut traced_time = 0.0;
         let start = Instant::now();
         let found = options.complete(&mut entries, None, &mut |event| {
-            if let CompletionEvent::Iteration(n, model) = event {
+            if let CompletionEvent::Iteration {
+                number: n, model, ..
+            } = event
+            {
                 iterations = n;
                 if traced {
                     let clock = Instant::now();
@@ -129,15 +132,17 @@ fn methods() -> Vec<(&'static str, Learner, Option<Solver>)> {
 }
 
 fn options(learner: Learner, solver: Option<Solver>, rank: usize, start: Start) -> Completion {
-    let options = Completion::new(learner)
+    let mut options = Completion::new(learner)
         .rank(rank)
-        .biases(false)
-        .regularization(0.0)
-        .start(start)
+        .no_bias(true)
+        .init(start)
         .clip(Clip::None)
         .tolerance(1e-12)
         .iterations(500)
         .threads(2);
+    if learner.has_penalty() {
+        options = options.regularization(0.0);
+    }
     match solver {
         Some(solver) => options.solver(solver),
         None => options,

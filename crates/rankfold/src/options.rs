@@ -615,7 +615,10 @@ mod tests {
         let mut toy = Toy::default();
         toy.set("way", "one-by-one").unwrap();
         toy.set("step_size", "0.25").unwrap();
-        assert_eq!(toy, Toy::default().way(Way::Online).step_size(0.25));
+        toy.set("seed", "7").unwrap();
+        toy.set("threads", "2").unwrap();
+        let same = Toy::default().way(Way::Online).step_size(0.25);
+        assert_eq!(toy, same.seed(7).threads(2));
         assert_eq!(toy.get("way").as_deref(), Some("one-by-one"));
         assert_eq!(toy.check_table(), Ok(()));
         let json = serde_json::to_string(&toy).unwrap();

@@ -373,7 +373,7 @@ fn predictions_keep_their_order_and_say_what_is_unknown() {
     strict("nobody,i0", "the model knows no user `nobody`");
     strict("u0,nothing", "the model knows no item `nothing`");
     // Without a header from stdin; a rating beside the pair changes nothing.
-    let said = place.run_with(&["predict", "m", "-"], "u0::i0::3\nu3::i7\n");
+    let said = place.run_with(&["predict", "m", "-"], "u0::i0::3\nu3::i7::4\n");
     assert_eq!(numbers(&said), [found[0], found[4]]);
     place.write("p.csv", "user,item\nu0,\n");
     place

@@ -397,5 +397,5 @@ fn a_bad_line_stops_the_stream_and_keeps_what_was_learned() {
     }
     place
         .run_with(&["update", "m", "-", "-o", "n", "--step-size", "0"], good)
-        .refused("--step-size must be above 0, found 0");
+        .refused("the step size must be above 0, found 0");
 }

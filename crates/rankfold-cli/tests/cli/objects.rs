@@ -226,7 +226,7 @@ fn what_cannot_be_is_said() {
     let place = place_with_dishes();
     for learner in ["loreta-psd", "gradient-psd", "lego"] {
         train(&place, &["--learner", learner]).refused(&format!(
-            "`{learner}` learns a symmetric matrix, in which rows and objects have the same features: use another learner with objects, such as `loreta`"
+            "fruit.csv: `{learner}` learns a symmetric matrix, in which rows and objects have the same features: use another learner with objects, such as `loreta`"
         ));
     }
     let rank = |rank: &'static str| {

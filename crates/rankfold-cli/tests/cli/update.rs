@@ -444,7 +444,7 @@ fn what_cannot_be_updated_is_refused_and_nothing_written() {
         .refused("--save-every needs a file, not `-o -`");
     place
         .run(&["update", "m", "-o", "out", "--step-size", "0"])
-        .refused("--step-size must be above 0, found 0");
+        .refused("the step size must be above 0, found 0");
     place
         .run(&["update", "m", "-o", "out", "--rows", "-"])
         .refused("`-` stands for two inputs, but stdin can be read once");

@@ -162,6 +162,14 @@ impl Report {
         self.more.insert(name.into(), value.into());
         self
     }
+
+    /// Tells the user something of so many things, unless there are none.
+    pub fn noting(mut self, count: usize, text: impl FnOnce() -> String) -> Self {
+        if count > 0 {
+            self.notes.push(text());
+        }
+        self
+    }
 }
 
 /// Where checkpoints go, and how often.

@@ -342,7 +342,10 @@ impl<R: Real> Work for RankingWork<'_, R> {
     }
 
     fn describe(&self, report: Report) -> Report {
-        report.with("skipped", self.inputs.skipped)
+        let skipped = self.inputs.skipped;
+        let note =
+            || format!("{skipped} rows are not learned from: they have no labels, or all of them");
+        report.with("skipped", skipped).noting(skipped, note)
     }
 }
 

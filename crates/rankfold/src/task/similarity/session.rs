@@ -346,8 +346,15 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
                 .with("confidence_r", self.step_size())
                 .with("storage", self.form().storage());
         }
+        let sparse = usize::from(self.form().storage() == "sparse");
+        report = report.noting(sparse, || {
+            "all entries of W do not fit in memory: only those that a triplet touches are stored"
+                .into()
+        });
+        let skipped = self.skipped();
+        let note = || format!("{skipped} rows are no queries: no object has their label");
         match self.inputs.objects {
-            Some(_) => report.with("skipped", self.skipped()),
+            Some(_) => report.with("skipped", skipped).noting(skipped, note),
             None => report,
         }
     }
