@@ -99,10 +99,10 @@ fn rows_find_their_objects_through_the_whole_chain() {
     assert_eq!(
         &lines[..5],
         [
-            "                     model",
-            "map                 1.0000",
-            "precision_at_1      1.0000",
-            "precision_at_10     0.2000",
+            "                      model",
+            "map                  1.0000",
+            "precision_at_1       1.0000",
+            "precision_at_10      0.2000",
             "no baseline: rows and objects have features of their own",
         ]
     );
@@ -224,7 +224,7 @@ fn triplets_name_a_row_and_two_objects() {
 #[test]
 fn what_cannot_be_is_said() {
     let place = place_with_dishes();
-    for learner in ["loreta-psd", "gradient-psd", "lego"] {
+    for learner in ["loreta-psd", "gradient-psd"] {
         train(&place, &["--learner", learner]).refused(&format!(
             "fruit.csv: `{learner}` learns a symmetric matrix, in which rows and objects have the same features: use another learner with objects, such as `loreta`"
         ));
