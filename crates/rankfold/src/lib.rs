@@ -1,37 +1,29 @@
-//! Low-rank matrix models, learned online, one example at a time, or in batch.
+//! Low-rank matrix models, learned online or in batch.
 //!
-//! A model is a matrix W of rank k that scores pairs of sparse rows,
-//! leftᵀ W right, or whose entries are ratings of items by users. Where to look:
+//! A model is a matrix W of rank k that scores pairs of sparse rows, leftᵀ W right, or
+//! whose entries are ratings of items by users. Where to look:
 //!
-//! - [`data`] reads rows, labels and triplets, and turns text into rows; a model
-//!   that keeps its vocabulary reads texts itself ([`Model::read`]);
-//! - [`Similarity`] learns which rows are alike, from labels or triplets: options
-//!   in a builder, [`Similarity::fit`] for a whole data set, a [`task::Session`]
-//!   to drive the training yourself;
-//! - [`Ranking`] learns which labels belong to a row, where rows carry several:
-//!   the same shape, with a [`task::RankingSession`];
-//! - [`Pairs`] learns the values of pairs, such as how much a person likes a film,
-//!   with features on both sides; a [`task::PairsSession`];
-//! - [`Completion`] learns ratings of items by users, or fills the holes of a
-//!   matrix ([`Completion::complete`]); [`data::Ratings`] reads them,
-//!   [`task::Recommendations`] lists items, and a [`task::RatingLearner`] takes
-//!   new ratings one after the other;
-//! - [`Gossip`] learns ratings or tasks by agents that keep their data, and send each
-//!   other subspaces only; [`gossip`] has the agents, to carry them over any network;
-//! - [`Model`] stands alone in one file, scores rows and finds neighbours, and
-//!   goes on learning as a [`task::Online`];
-//! - [`task::Evaluate`] measures a model, with plain cosine beside it;
-//! - [`online`] has the learners and the seam that examples come through,
-//!   [`form`] how W is stored, [`check`] what a form claims about itself, and the
-//!   laws for a loss, a learner or a source of triplets of your own;
-//! - [`batch`] has solvers that learn from all data at once, on the geometries of
-//!   [`manifold`].
+//! - Tasks: [`Similarity`] of rows from labels or triplets, [`Ranking`] of labels,
+//!   [`Pairs`] with values, [`Metric`] for distances, [`Kernel`] and [`task::Map`] of
+//!   items, [`Completion`] of ratings, [`Multitask`] regression, and [`Gossip`] between
+//!   agents that keep their data.
+//! - All tasks but gossip have the same shape: options with setters, `fit` for a whole
+//!   data set, `fit_with` with validation data and a [`task::Run`], which observes,
+//!   saves and resumes. [`task::Session`] lets you drive a run that learns step by step.
+//! - [`data`] reads files and makes data of values in memory.
+//! - [`Model`] stands alone in one file, scores rows and finds neighbors, and learns more
+//!   as a [`task::Online`], a [`task::RatingLearner`] or a [`task::TaskLearner`].
+//! - [`task::Evaluation`] is what every evaluation returns, with baselines.
+//! - [`mod@options`] declares options, [`online`] has the learners, [`form`] how W is stored,
+//!   [`batch`] the solvers on the geometries of [`manifold`], [`gossip`] the agents.
+//! - [`check`] holds losses, learners, sources, geometries and tasks of your own to their
+//!   laws.
 //!
 //! ```no_run
 //! use rankfold::{Similarity, data};
 //!
 //! let train = data::read_labelled::<f32>("train.svm.gz")?;
-//! let model = Similarity::loreta_psd().rank(30).steps(500_000).seed(1).fit(&train)?;
+//! let model = Similarity::default().rank(30).steps(500_000).seed(1).fit(&train)?;
 //! for (row, score) in model.neighbors(&train, 17, 10)? {
 //!     println!("{row}\t{score:.3}");
 //! }

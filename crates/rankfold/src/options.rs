@@ -1,9 +1,9 @@
 //! Options, declared once.
 //!
-//! [`options!`](crate::options) declares the options of a task: name, type, default,
+//! [`options!`](macro@crate::options) declares the options of a task: name, type, default,
 //! range, documentation, and where each applies. From that declaration come the
 //! struct, its setters, the check, the serialized form, and the [`OptionSpec`]s that
-//! the command line makes flags of. [`choices!`](crate::choices) declares the values
+//! the command line makes flags of. [`choices!`](macro@crate::choices) declares the values
 //! of an option that has a few, with their names.
 //!
 //! An option that is not at its default counts as given. A given option that does not
@@ -249,7 +249,7 @@ impl<T: OptionValue> OptionValue for Option<T> {
     }
 }
 
-/// Checks one option; [`options!`](crate::options) calls it for each.
+/// Checks one option; [`options!`](macro@crate::options) calls it for each.
 #[doc(hidden)]
 pub fn check_one<T: OptionValue>(
     spec: &OptionSpec,
@@ -281,7 +281,7 @@ pub fn check_one<T: OptionValue>(
     }
 }
 
-/// Reads the text of an option; [`options!`](crate::options) calls it.
+/// Reads the text of an option; [`options!`](macro@crate::options) calls it.
 #[doc(hidden)]
 pub fn parse_one<T: OptionValue>(name: &'static str, text: &str) -> Result<T> {
     T::parse(text)

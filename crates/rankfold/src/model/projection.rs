@@ -391,7 +391,7 @@ impl Model {
     /// use rankfold::{Similarity, data};
     ///
     /// let train = data::read_labelled::<f32>("train.svm.gz")?;
-    /// let model = Similarity::loreta_psd().rank(30).seed(1).fit(&train)?;
+    /// let model = Similarity::default().rank(30).seed(1).fit(&train)?;
     /// for (row, score) in model.neighbors(&train, 17, 10)? {
     ///     println!("{row}\t{score:.3}");
     /// }
@@ -408,7 +408,9 @@ impl Model {
         let projection = self.project(&prepared, None)?;
         let mut out = Vec::new();
         nearest(&projection.scorer(), &[query], k, 1, |_, found| {
-            out.extend_from_slice(found);
+            // Of a metric the scorer orders by squares; users meet distances.
+            let scored = |&(row, _): &(usize, f64)| (row, projection.score(query, row));
+            out.extend(found.iter().map(scored));
             Ok::<_, Error>(())
         })?;
         Ok(out)
@@ -431,7 +433,8 @@ impl Model {
         let projection = self.project_between(&query, &objects, None)?;
         let mut out = Vec::new();
         nearest_among(&projection.scorer(), &[0], k, 1, |_, found| {
-            out.extend_from_slice(found);
+            let scored = |&(row, _): &(usize, f64)| (row, projection.score(0, row));
+            out.extend(found.iter().map(scored));
             Ok::<_, Error>(())
         })?;
         Ok(out)

@@ -33,7 +33,7 @@ const NEW_ROWS: u64 = 2;
 /// let rows = Rows::from_sparse([[0, 1], [0, 2], [3, 4], [3, 5]].map(|row| row.map(|j| (j, 1.0_f32))));
 /// let train = Labelled::new(rows.unwrap());
 /// let train = train.with_labels(Labels::single([0, 0, 1, 1])).unwrap();
-/// let model = Similarity::loreta_psd().rank(2).steps(100).fit(&train).unwrap();
+/// let model = Similarity::default().rank(2).steps(100).fit(&train).unwrap();
 ///
 /// let mut learner = model.into_learner::<f32>().unwrap();
 /// let row = |features: &[u32]| SparseVec::from_entries(features.iter().map(|&j| (j, 1.0)).collect());
@@ -44,6 +44,7 @@ const NEW_ROWS: u64 = 2;
 ///     negative: negative.as_row(),
 /// };
 /// learner.learn(&triplet).unwrap();
+/// assert!(learner.score(query.as_row(), positive.as_row()).unwrap().is_finite());
 /// let model = learner.into_model();
 /// assert_eq!((model.columns(), model.card.counters.steps), (10, 101));
 /// ```
@@ -377,6 +378,26 @@ impl<R: Real> Online<R> {
         let learned = self.take_step(rows);
         self.scratch = scratch;
         Ok(learned)
+    }
+
+    /// The score of two raw rows as the model is now; for a metric their distance.
+    /// Features that the model does not know yet become new ones.
+    pub fn score(&mut self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> Result<f64> {
+        self.check(Side::Left, left)?;
+        self.check(Side::Right, right)?;
+        let (mut one, mut two) = (SparseVec::new(), SparseVec::new());
+        let mut wide = Vec::new();
+        for (row, raw, side) in [(&mut one, left, Side::Left), (&mut two, right, Side::Right)] {
+            let preprocess = &self.known(side).preprocess;
+            preprocess.apply_row(row, raw, self.columns_of(side), &mut wide);
+        }
+        let form = self.learner.form();
+        if self.knowledge != Knowledge::Metric {
+            return Ok(form.score(one.as_row(), two.as_row()));
+        }
+        let mut delta = SparseVec::new();
+        delta.set_difference(one.as_row(), two.as_row());
+        Ok(form.score(delta.as_row(), delta.as_row()).max(0.0).sqrt())
     }
 
     /// Whether a raw row can be learned from; makes room for it.
