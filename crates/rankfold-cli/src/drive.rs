@@ -165,7 +165,7 @@ impl Drive<'_> {
             "steps": counters.steps,
             "updates": counters.updates,
             "refused": counters.refused,
-            "step_size": card.step_size,
+            "step_size": Some(card.step_size).filter(|size| *size > 0.0),
             "seed": card.seed,
             "stopped": report.stopped.name(),
             "seconds": seconds,

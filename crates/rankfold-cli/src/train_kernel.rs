@@ -239,7 +239,13 @@ impl TrainKernel {
                 }
                 Ok(fit)
             },
-            |e| e.in_file(mds),
+            |mut e| {
+                // Users know the dimensions of a map by --rank.
+                if e.option.as_deref() == Some("dimensions") {
+                    e.option = Some("rank".into());
+                }
+                e.in_file(mds)
+            },
         )
     }
 }
