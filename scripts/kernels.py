@@ -32,11 +32,11 @@ SAMPLES = range(5)
 COUNTS = [0, 50, 100, 200, 500, 1000, 2000, 5000]
 LEARNERS = {
     "flat": "--learner flat",
-    "flat, warm": "--learner flat --warm-start on",
+    "flat, warm": "--learner flat --init range",
     "polar, λ = 0": "--subspace-weight 0",
     "polar, λ = .5": "",
 }
-PENDIGITS = "--rank 16 --standardize --alpha 0.25"
+PENDIGITS = "--rank 16 --standardize global --alpha 0.25"
 
 USPS = "--kernel gaussian --gamma 0.004 --alpha 0.5"
 USPS_COUNTS = [1000, 3000, 10_000, 30_000, 100_000]
@@ -74,7 +74,7 @@ class Lab:
                 "seconds": trained["seconds"],
                 "steps": trained["steps"],
                 "violated": trained["violated"],
-                **{c["name"]: c["metrics"]["nmi"] for c in found["controls"]},
+                **{c["name"]: c["metrics"]["nmi"] for c in found["baselines"]},
             }
             if self.keep:
                 stored = {"binary": self.binary, "runs": self.kept}
@@ -264,7 +264,7 @@ kernel, in which digits that pairs say to be alike are joined before k-means (`m
 
 300 digits, features standardised, linear kernel, rank 16, α = .25; means over five samples.
 `rankfold train kernel sample.csv -o k.safetensors {PENDIGITS} --constraints N`, with
-`--learner flat`, with `--learner flat --warm-start on`, with `--subspace-weight 0`, and as it
+`--learner flat`, with `--learner flat --init range`, with `--subspace-weight 0`, and as it
 is; `rankfold eval k.safetensors sample.csv`.
 
 {markdown(digits, "pairs", COUNTS)}

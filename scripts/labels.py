@@ -31,8 +31,8 @@ CAPS = [0.003, 0.01, 0.03, 0.1, 0.3, 1]
 # Perceptrons have a margin of 1 and rows of length one.
 FULL_STEPS = [0.003, 0.01, 0.03, 0.1, 0.3, 1, 3]
 WARP_STEPS = [0.1, 0.3, 1]
-PLAIN = "--bias 0 --popularity 0"
-BIASED = "--bias 0.01 --popularity 0.2"
+PLAIN = "--bias-step 0 --popularity 0"
+BIASED = "--bias-step 0.01 --popularity 0.2"
 PASSES, WARP_PASSES = 10, 60
 
 # What others have, from other programs: popularity, ridge, logistic regression.
@@ -107,7 +107,7 @@ class Lab:
                                         ["--steps", steps])
             folder = self.data / name
             found = self.command("eval", model, folder / f"{name}-test.svm.gz")
-            return {"metrics": found["metrics"], "control": found["control"]["metrics"],
+            return {"metrics": found["metrics"], "control": found["baseline"]["metrics"],
                     "rows": found["rows"], "skipped": found["skipped"],
                     "seconds": trained["seconds"], "updates": trained["updates"]}
         found = self.once(f"test {name} {steps} {options} {parameter} {value}", work)

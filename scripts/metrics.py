@@ -40,13 +40,13 @@ METHODS = {
     "LEGO": "--learner lego --pairs-from random",
 }
 CONES = {
-    "cone-affine": "--learner cone-affine --pairs-from random --steps 20",
-    "cone-log": "--learner cone-log --pairs-from random --steps 20",
+    "cone-affine": "--learner cone-affine --pairs-from random --iterations 20",
+    "cone-log": "--learner cone-log --pairs-from random --iterations 20",
 }
 # A round of ITML over 100,000 pairs at rank 50 is a second; steps of `polar` on nearest
 # rows take minutes there.
 LOW = {name: options for name, options in METHODS.items() if name != "polar, neighbours"}
-LOW["ITML"] += " --steps 30"
+LOW["ITML"] += " --iterations 30"
 CONTROLS = ["euclid", "pca", "lda"]
 
 # What is to be reached and what is wanted.
@@ -115,7 +115,7 @@ class Lab:
             found = self.command("eval", model, test, "--train", train)
             self.kept[key] = {
                 "error": found["metrics"]["knn_error"],
-                "controls": {c["name"]: c["metrics"]["knn_error"] for c in found["controls"]},
+                "controls": {c["name"]: c["metrics"]["knn_error"] for c in found["baselines"]},
                 "seconds": fitted["seconds"],
             }
             print(f"{key}: {self.kept[key]['error']:.4f} in {fitted['seconds']:.1f} s", flush=True)
@@ -136,7 +136,7 @@ class Lab:
                 write(train, header, parts[turn])
                 write(test, header, parts[1 - turn])
                 for method, options in methods.items():
-                    options += " --standardize"
+                    options += " --standardize global"
                     if "cone" not in options:
                         options += f" --rank {features}"
                     if "random" in options:
@@ -248,7 +248,7 @@ def main():
             header, rows = read(options.data / "isolet/isolet.csv.gz")
             fold = header.index("fold")
             parts = [row for row in rows if row[fold] != "5"], [row for row in rows if row[fold] == "5"]
-            low["Isolet"] = lab.low_rank("Isolet", (header, [parts]), 100_000, " --standardize")
+            low["Isolet"] = lab.low_rank("Isolet", (header, [parts]), 100_000, " --standardize global")
         if wanted("USPS"):
             header, rows = read(options.data / "usps/usps.csv.gz")
             split = header.index("split")

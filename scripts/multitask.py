@@ -101,7 +101,7 @@ class Lab:
                 "seconds": trained["seconds"],
                 "regularization": trained["regularization"],
                 "standardize": trained["standardize"],
-                "controls": {c["name"]: c["metrics"]["nmse"] for c in found["controls"]},
+                "controls": {c["name"]: c["metrics"]["nmse"] for c in found["baselines"]},
             }
 
         return self.once(f"{name} {seed} {rank} {recipe}", work)
@@ -138,7 +138,7 @@ class Lab:
                 self.command("update", model, few, "-o", grown)
                 found = self.command("eval", grown, rest, "--train", few)
                 out[str(count)] = found["metrics"]["nmse"]
-                for control in found["controls"]:
+                for control in found["baselines"]:
                     out[f"{count} {control['name']}"] = control["metrics"]["nmse"]
             return out
 

@@ -200,7 +200,7 @@ def main_tables(lab):
     dots, cosines = [], []
     for rows, options, budgets in comparison():
         found = [lab.run(rows, b, options) if b in budgets else {} for b in BUDGETS]
-        control = "/".join(short(found[0]["dot"]["control"]["metrics"][m]) for m in METRICS)
+        control = "/".join(short(found[0]["dot"]["baseline"]["metrics"][m]) for m in METRICS)
         name = [kind(*rows[:2]), f"`{options}`"]
         dots.append(name + [triple(f.get("dot")) for f in found] + [control])
         if "cosine" in found[0]:
@@ -297,7 +297,7 @@ def split_table(lab):
         return f"{short(pair[0])} ± {pair[1]:.4f}".replace("± 0.", "± .") if pair else "–"
     lines = []
     for rows, options in SPLIT_METHODS:
-        controls = [lab.run((*rows, s), FULL, options)["dot"]["control"]["metrics"]["map"]
+        controls = [lab.run((*rows, s), FULL, options)["dot"]["baseline"]["metrics"]["map"]
                     for s in SPLITS]
         lines.append([kind(*rows), f"`{options}`", cell(on_splits(lab, rows, options)),
                       cell(on_splits(lab, rows, options, "cosine")),
@@ -462,7 +462,7 @@ def reaches(lab):
 
     def control(terms):
         options = method("oasis", aggressiveness=0.1) if terms == 1000 else method("loreta-psd", 30)
-        return lab.run(date(terms), FULL, options)["dot"]["control"]["metrics"]["map"]
+        return lab.run(date(terms), FULL, options)["dot"]["baseline"]["metrics"]["map"]
 
     for terms, wanted in ((1000, 0.226), (16660, 0.208)):
         yield f"cosine, {terms:,} terms", f"{short(wanted)} ± .003", control(terms), \
@@ -615,7 +615,7 @@ def control_wins(lab):
         found = lab.run(rows, budgets[-1], options)
         scores = [score for score in ("dot", "cosine") if score in found]
         for name, metric in zip(("mAP", "P@1", "P@10"), METRICS):
-            control = found["dot"]["control"]["metrics"][metric]
+            control = found["dot"]["baseline"]["metrics"][metric]
             values = [found[score]["metrics"][metric] for score in scores]
             if control > max(values):
                 lines.append([name, kind(*rows[:2]), f"`{options}`", *map(short, values),

@@ -94,7 +94,7 @@ class Lab:
                                      *METHODS[method][0].split())
                 measured = self.command("eval", model, test)
                 self.kept[key] = {
-                    "rmse": measured["metrics"]["rmse"], "control": measured["control"]["metrics"]["rmse"],
+                    "rmse": measured["metrics"]["rmse"], "control": measured["baseline"]["metrics"]["rmse"],
                     "seconds": found["seconds"], "steps": found["steps"], "stopped": found["stopped"],
                     "regularization": found["regularization"], "trials": len(found["trials"])}
             except subprocess.TimeoutExpired:

@@ -35,6 +35,15 @@ impl Drive<'_> {
     ) -> Result<()> {
         let (output, files) = (self.output, self.files);
         let resumed = files.resumed(output)?;
+        if let Some(checkpoint) = &resumed {
+            let (found, wanted) = (checkpoint.task(), self.task);
+            // Maps are made by `train kernel`.
+            if found != wanted && (found, wanted) != ("map", "kernel") {
+                return Err(checkpoint.error(format!(
+                    "a checkpoint of `train {found}`, expected one of `train {wanted}`"
+                )));
+            }
+        }
         let earlier = resumed
             .as_ref()
             .map_or(0.0, |checkpoint| checkpoint.seconds());
@@ -46,9 +55,12 @@ impl Drive<'_> {
         let interrupt = Interrupt::watch();
         let bar = output.bar(0);
         let saved = RefCell::new(None);
+        // Batch solvers measure every iteration: lines are for a twentieth of the run.
+        let (mut whole, mut said) = (0, 0);
         let observer = |event: &Event| {
             match event {
                 Event::Progress { done, total } => {
+                    whole = *total;
                     bar.set_length(*total);
                     bar.set_position(*done);
                 }
@@ -58,7 +70,11 @@ impl Drive<'_> {
                     for (name, value) in &point.metrics {
                         line += &format!(", {name} {value:.4}");
                     }
-                    output.milestone(&bar, &line);
+                    let steps = point.counters.steps;
+                    if steps.saturating_sub(said) >= whole / 20 || steps == whole {
+                        said = steps;
+                        output.milestone(&bar, &line);
+                    }
                     if let Some(curve) = &mut curve
                         && let Err(error) = curve.push(point, earlier + seconds())
                     {

@@ -351,7 +351,6 @@ impl Eval {
         let mut report = json!({
             "format": 1,
             "task": model.task(),
-            "score": score,
             "metrics": numbers(&found.metrics),
             "baseline": found.baseline().map(baseline),
             "baselines": found.baselines.iter().map(baseline).collect::<Vec<_>>(),
@@ -359,6 +358,12 @@ impl Eval {
             "skipped": found.skipped,
             "seconds": seconds,
         });
+        if !matches!(
+            model.knowledge,
+            Knowledge::Completion(_) | Knowledge::Multitask(_)
+        ) {
+            report["score"] = json!(score);
+        }
         for (name, value) in &found.more {
             report[name] = value.clone();
         }

@@ -240,7 +240,7 @@ impl TrainKernel {
                 Ok(fit)
             },
             |mut e| {
-                // Users know the dimensions of a map by --rank.
+                // The command line calls the dimensions of a map its rank.
                 if e.option.as_deref() == Some("dimensions") {
                     e.option = Some("rank".into());
                 }

@@ -275,13 +275,13 @@ fn bad_input_is_named() {
         (
             "train.csv",
             rank("7"),
-            "train.csv: a rank of 7 is not possible with 6 features and 30 tasks: expected at most 6",
+            "train.csv: --rank is 7, above the smaller of n_features = 6 and 30 tasks",
         ),
-        ("train.csv", rank("0"), "the rank must be at least 1"),
+        ("train.csv", rank("0"), "--rank must be at least 1, found 0"),
         (
             "train.csv",
             vec!["--regularization=-1"],
-            "the regularization must be 0 or more, found -1",
+            "--regularization must be at least 0, found -1",
         ),
         (
             "train.csv",

@@ -24,15 +24,9 @@ choices! {
         None = "none",
         /// Each feature to mean 0 and deviation 1 over all rows, the targets of each
         /// task to deviation 1
-        Global = "global",
+        Global = "global" (default),
         /// As `global`, and then each feature to deviation 1 within each task
         Task = "task",
-    }
-}
-
-impl Default for Standardize {
-    fn default() -> Self {
-        Standardize::Global
     }
 }
 

@@ -14,8 +14,8 @@ use std::path::Path;
 /// - A run that is stopped and resumed gives the bytes of one that is not.
 /// - A run that is stopped leaves a whole model, or none and an error of the kind
 ///   `Interrupted`.
-/// - Every option changes the bytes or is refused. `without_effect` names options that
-///   need not, for these data.
+/// - Every option has a value that changes the bytes or is refused. `without_effect`
+///   names options that need not, for these data.
 /// - `extreme` data are refused or leave a finite model.
 ///
 /// The task should take a second at most: it is run some dozens of times.
@@ -129,8 +129,13 @@ impl<T: Learn<D>, D: Clone> Laws<'_, T, D> {
         broken: &mut Vec<String>,
     ) -> Result<()> {
         for spec in T::specs() {
-            let exempt = without_effect.contains(&spec.name) || spec.effect == Effect::Time;
-            for value in self.others(spec).iter().filter(|_| !exempt) {
+            if without_effect.contains(&spec.name) || spec.effect == Effect::Time {
+                continue;
+            }
+            // One value may be what the default comes to; all of them cannot be.
+            let mut idle = Vec::new();
+            let values = self.others(spec);
+            for value in &values {
                 let mut task = self.task.clone();
                 // A value that is refused keeps the law.
                 if task.set(spec.name, value).is_err() {
@@ -139,12 +144,16 @@ impl<T: Learn<D>, D: Clone> Laws<'_, T, D> {
                 match self.bytes(&task) {
                     Err(error) if error.kind == ErrorKind::Input => {}
                     Err(error) => broken.push(format!("`{}` = {value}: {error}", spec.name)),
-                    Ok(bytes) if bytes == whole => broken.push(format!(
-                        "`{}` = {value} is taken and has no effect",
-                        spec.name
-                    )),
+                    Ok(bytes) if bytes == whole => idle.push(value.as_str()),
                     Ok(_) => {}
                 }
+            }
+            if !idle.is_empty() && idle.len() == values.len() {
+                broken.push(format!(
+                    "`{}` is taken and has no effect: {}",
+                    spec.name,
+                    idle.join(", ")
+                ));
             }
         }
         Ok(())
@@ -157,7 +166,11 @@ impl<T: Learn<D>, D: Clone> Laws<'_, T, D> {
         let values: Vec<String> = match spec.kind {
             Kind::Flag => vec!["true".into()],
             Kind::Choice(_) => spec.choices().iter().map(|c| c.name.to_owned()).collect(),
-            Kind::Integer => vec![(number.unwrap_or(1.0) + 1.0).to_string()],
+            Kind::Integer => vec![
+                (number.unwrap_or(1.0) + 1.0).to_string(),
+                "1".into(),
+                "2".into(),
+            ],
             Kind::Number => vec![(0.5 * number.unwrap_or(1.0)).to_string(), "0.25".into()],
             _ => Vec::new(),
         };

@@ -172,6 +172,9 @@ impl Report {
     }
 }
 
+/// What sees every event; false interrupts the run.
+type Observer<'a> = dyn FnMut(&Event) -> bool + 'a;
+
 /// Where checkpoints go, and how often.
 #[derive(Debug, Clone)]
 struct Saving {
@@ -193,7 +196,7 @@ struct Saving {
 /// ```
 #[derive(Default)]
 pub struct Run<'a> {
-    observer: Option<Box<dyn FnMut(&Event) -> bool + 'a>>,
+    observer: Option<Box<Observer<'a>>>,
     stop: Option<&'a (dyn Fn() -> bool + Sync)>,
     clock: Option<Box<dyn Fn() -> f64 + 'a>>,
     saving: Option<Saving>,

@@ -494,7 +494,7 @@ fn what_cannot_be_is_refused() {
     let loreta = loreta.rank(2);
     let unlabelled = Labelled::new(objects.rows.clone());
     let message = refused(&loreta, &unlabelled);
-    let want = "objects: row `0` has 0 labels, similarity needs exactly one";
+    let want = "objects: row `0` has 0 labels, expected exactly one";
     assert_eq!(message, want);
     let relabel = |names: [&str; 2]| {
         let mut other = objects.clone();

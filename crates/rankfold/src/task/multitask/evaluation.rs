@@ -161,7 +161,11 @@ impl Model {
         .with("unknown", unknown)
         .with("tasks", judged)
         .noting(absent.len(), || {
-            format!("columns of the model that are missing: {}", absent.join(", "))
+            let missing = match &absent[..] {
+                [one] => format!("there is no column `{one}`"),
+                all => format!("there are no columns for {} features, such as `{}`", all.len(), all[0]),
+            };
+            format!("{missing}: the mean of training is taken")
         })
         .noting(usize::from(too_many), || {
             "there are too many tasks and features for the baselines `ridge` and `alternating`"
