@@ -477,15 +477,13 @@ fn snapshot<W: Work>(work: &W) -> Snapshot<W::Real> {
     }
 }
 
-/// The model of a checkpoint; an error where a run of these options on data of this
-/// shape cannot go on from it.
-pub(crate) fn check_resumed<R: Real, O: Options>(
+/// The model of a checkpoint; an error where a run on data of this shape cannot go on
+/// from it.
+pub(crate) fn check_resumed<R: Real>(
     checkpoint: &Checkpoint,
-    options: &O,
     features: &Features,
     shape: (usize, usize),
 ) -> Result<Model> {
-    checkpoint.check_options(options)?;
     let model = checkpoint.model()?;
     if model.precision() != R::NAME {
         return Err(checkpoint.error(format!(

@@ -159,10 +159,11 @@ impl Metric {
         checkpoint: &Checkpoint,
     ) -> Result<MetricSession<'a, R>> {
         let data = data.into();
+        checkpoint.check_options(self)?;
         let setup = self.prepared(data)?;
         let columns = setup.things.rows.columns();
         let (features, shape) = (setup.things.features, (columns, columns));
-        let model = check_resumed::<R, _>(checkpoint, self, features, shape)?;
+        let model = check_resumed::<R>(checkpoint, features, shape)?;
         let (levels, rule) = (model.card.distances, model.card.step_rule);
         let Some((levels, rule)) = levels.zip(rule) else {
             return Err(checkpoint.error("the checkpoint does not say how its steps fall"));

@@ -92,14 +92,16 @@ impl Pairs {
     }
 
     /// Goes on from a checkpoint of the same run.
-    pub(super) fn resume<'a, R: Real>(
+    pub fn resume<'a, R: Real>(
         &self,
         data: PairsData<'a, R>,
         checkpoint: &Checkpoint,
     ) -> Result<PairsSession<'a, R>> {
+        self.check()?;
+        checkpoint.check_options(self)?;
         let inputs = Inputs::new(self, data)?;
         let features = inputs.rows.features;
-        let model = check_resumed::<R, _>(checkpoint, self, features, inputs.shape())?;
+        let model = check_resumed::<R>(checkpoint, features, inputs.shape())?;
         let (card, form) = (model.card, model.form.into_precision()?);
         let (mut work, course) = self.work(inputs, form, card.counters.steps)?;
         work.stepper.step.size = card.step_size;

@@ -113,9 +113,10 @@ impl Ranking {
         checkpoint: &Checkpoint,
     ) -> Result<RankingSession<'a, R>> {
         self.check()?;
+        checkpoint.check_options(self)?;
         let inputs = Inputs::new(self, data.into())?;
         let features = inputs.things.features;
-        let model = check_resumed::<R, _>(checkpoint, self, features, inputs.shape())?;
+        let model = check_resumed::<R>(checkpoint, features, inputs.shape())?;
         let Knowledge::Ranking(Ranked { prior, .. }) = model.knowledge else {
             return Err(model.knowledge.expected("ranking"));
         };

@@ -85,11 +85,12 @@ impl Similarity {
         let data = data.into();
         let options = self.for_data(&data.data);
         options.check()?;
+        checkpoint.check_options(&options)?;
         let mut inputs = Inputs::new(&options, data)?;
         let Sides { left, right } = inputs.sides();
         let shape = (left.columns(), right.columns());
         let features = inputs.rows.features;
-        let model = check_resumed::<R, _>(checkpoint, &options, features, shape)?;
+        let model = check_resumed::<R>(checkpoint, features, shape)?;
         let state: State = checkpoint.state()?;
         if !state.position.is_some_and(|at| inputs.triplets.seek(at)) {
             let message = "the checkpoint was made with another source of triplets";
