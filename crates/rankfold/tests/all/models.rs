@@ -2,7 +2,9 @@
 //! forever.
 
 use crate::common::{rules, similarity};
-use rankfold::data::{Features, RatingColumns, Ratings, read_labelled, read_values};
+use rankfold::data::{
+    Features, RatingColumns, Ratings, TaskColumns, TaskRows, read_labelled, read_values,
+};
 use rankfold::model::Precise;
 use rankfold::model::{CompletionCard, Knowledge, RatingBiases};
 use rankfold::online::Rule;
@@ -218,6 +220,50 @@ fn resumed_runs_give_the_same_bytes() {
     }
 }
 
+#[test]
+fn models_of_all_other_kinds_of_format_1_load() {
+    let load = |name: &str| Model::load(kept(&format!("{name}.safetensors"))).unwrap();
+    let labels = load("ranking-f32");
+    assert_eq!((labels.task(), labels.rank()), ("ranking", 2));
+    let rows = read_labelled::<f32>(kept("kept-labels.svm")).unwrap();
+    let found = labels.evaluate_labels(rows, 1, &|_| true).unwrap();
+    assert_eq!(found.metrics["map"], 1.0);
+
+    let metric = load("metric-flat-f64");
+    let rows = read_labelled::<f64>(kept("kept.csv")).unwrap();
+    let found = metric.evaluate_metric(rows, None, 5, 1).unwrap();
+    assert_eq!((metric.task(), found.metrics["knn_error"]), ("metric", 0.0));
+
+    let kernel = load("kernel-polar-f64");
+    assert!(matches!(kernel.knowledge, Knowledge::Kernel(_)));
+    assert_eq!(kernel.items().unwrap().len(), 40);
+    let map = load("map-f64");
+    assert!(matches!(map.knowledge, Knowledge::Map(_)));
+    let points = map.item_coordinates::<f64>().unwrap();
+    let far = |i: usize, j: usize| {
+        let squares = points.row(i).iter().zip(points.row(j));
+        squares.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+    };
+    // From Ulm to Rome, as the file has it.
+    assert!((far(0, 1) - 5.0990).abs() < 1e-2, "{}", far(0, 1));
+
+    for name in ["multitask-f64", "gossip-multitask"] {
+        let model = load(name);
+        let rows = TaskRows::read(kept("kept-tasks.csv"), &TaskColumns::default()).unwrap();
+        let found = model.evaluate_tasks(&rows, None, 1).unwrap();
+        assert!(
+            found.metrics["nmse"] < 0.2,
+            "{name}: {}",
+            found.metrics["nmse"]
+        );
+        assert_eq!(model.card.gossip.is_some(), name == "gossip-multitask");
+    }
+    let model = load("gossip-completion");
+    let ratings = Ratings::read(kept("kept-ratings.csv"), &RatingColumns::default()).unwrap();
+    let found = model.evaluate_ratings(&ratings).unwrap();
+    assert!((found.metrics["rmse"] - 0.310403).abs() < 1e-5);
+}
+
 /// Whatever byte of a model file is damaged, loading it says so or gives a
 /// model, and never panics.
 #[test]
@@ -230,6 +276,13 @@ fn damaged_bytes_never_panic() {
         "completion-polar-f64",
         "pairs-polar-f32",
         "similarity-polar-psd-f64",
+        "ranking-f32",
+        "metric-flat-f64",
+        "kernel-polar-f64",
+        "map-f64",
+        "multitask-f64",
+        "gossip-completion",
+        "gossip-multitask",
     ] {
         damage(&std::fs::read(kept(&format!("{name}.safetensors"))).unwrap());
     }
