@@ -572,7 +572,7 @@ impl Watcher<'_> {
             None => {
                 self.output
                     .note("interrupted while choosing: there is no model yet");
-                std::process::exit(130);
+                Err(Error::interrupted(""))
             }
         }
     }

@@ -409,7 +409,7 @@ impl Update {
         };
         self.report(learner, &done, &read, stopped, start, output)?;
         match ended {
-            Ended::Interrupted => std::process::exit(130),
+            Ended::Interrupted => Err(Error::interrupted("")),
             _ => Ok(()),
         }
     }
