@@ -161,6 +161,10 @@ impl Model {
     }
 }
 
+/// A rating so many times as far from the mean as those of training is no rating: it
+/// would cost W its rank.
+const WILD: f64 = 1e5;
+
 impl<R: Real> RatingLearner<R> {
     /// How W moves: the name of an online rule, or `fold-in`.
     pub fn rule(&self) -> &'static str {
@@ -206,11 +210,28 @@ impl<R: Real> RatingLearner<R> {
         }
     }
 
-    /// Learns from a rating; new users and items are welcome. Returns the error of
+    /// Whether a rating is out of all proportion to those of training.
+    fn is_wild(&self, rating: f64) -> bool {
+        let card = &self.known.card;
+        let range = card.scale.map_or(0.0, |(low, high)| high - low);
+        let usual = card.mean.abs().max(card.residual).max(range);
+        (rating - card.mean).abs() > WILD * usual.max(f64::MIN_POSITIVE)
+    }
+
+    /// Learns from a rating; new users and items are welcome. One that is more than
+    /// 100,000 times as large as those of training is refused and counted. Returns the error of
     /// the prediction before.
     pub fn learn(&mut self, user: &str, item: &str, rating: f64) -> Result<f64> {
         if !(rating.abs() <= LARGEST_RATING) {
             return Err(Error::input(format!("expected a rating, found {rating}")));
+        }
+        if self.is_wild(rating) {
+            // Nothing changes but the count: no row of W could hold such a value beside
+            // the others.
+            let counters = &mut self.card.counters;
+            counters.steps += 1;
+            counters.refused += 1;
+            return Ok((rating - self.known.card.mean).abs());
         }
         let (u, i) = (self.users.intern(user), self.items.intern(item));
         let (users, items) = (self.users.len(), self.items.len());
@@ -461,6 +482,33 @@ mod tests {
             assert!(error < 0.35, "{learner:?}: {error}");
             let after = rmse(&model, 80, 60, &truth);
             assert!(after < before + 0.1, "{learner:?}: {before} {after}");
+        }
+    }
+
+    #[test]
+    fn a_wild_rating_changes_nothing() {
+        for learner in [
+            CompletionLearner::Bayes,
+            CompletionLearner::Als,
+            CompletionLearner::Gradient,
+        ] {
+            let (ratings, _) = planted(30, 25);
+            let mut options = Completion::new(learner).rank(2);
+            if learner != CompletionLearner::Bayes {
+                options = options.regularization(1e-3);
+            }
+            let model = options.fit::<f32>(ratings).unwrap();
+            // As a learner that learned nothing leaves it.
+            let model = model.into_rating_learner::<f32>().unwrap().into_model();
+            for wild in [3e9, -1e10, 1e30] {
+                let mut learner_of = model.clone().into_rating_learner::<f32>().unwrap();
+                learner_of.learn("new", "i1", wild).unwrap();
+                learner_of.learn("u1", "i1", wild).unwrap();
+                let mut after = learner_of.into_model();
+                assert_eq!(after.card.counters.refused, 2, "{learner:?} {wild}");
+                after.card.counters = model.card.counters;
+                assert!(after == model, "{learner:?} {wild}");
+            }
         }
     }
 
