@@ -92,10 +92,12 @@ impl Checkpoint {
         if !file.has(TRAINING) {
             return Err(file.error("a finished model, not a checkpoint: it cannot be resumed"));
         }
-        let state = serde_json::from_slice(&file.u8s(TRAINING)?)
+        let state: Value = serde_json::from_slice(&file.u8s(TRAINING)?)
             .map_err(|e| file.error(format!("the training state is damaged: {e}")))?;
+        // The model of a task of one's own is for another task.
+        let own = state["task"].as_str().map(str::to_owned);
         Ok(Checkpoint {
-            task: header.task,
+            task: own.unwrap_or(header.task),
             state,
             path: path.to_owned(),
             bytes,
@@ -104,14 +106,14 @@ impl Checkpoint {
 
     /// Writes the state of a run with its options, for [`Checkpoint::state`] to give
     /// back, and the model as it is now.
-    pub fn write(
+    pub fn write<O: Options>(
         path: impl AsRef<Path>,
-        options: &impl Options,
+        options: &O,
         state: &impl Serialize,
         seconds: f64,
         model: &Model,
     ) -> Result<()> {
-        let tensor = own_state(&json(options)?, state, seconds)?;
+        let tensor = own_state((O::TASK, &json(options)?), state, seconds)?;
         model.save_with(path.as_ref(), vec![tensor])
     }
 
@@ -124,7 +126,7 @@ impl Checkpoint {
         mut tensors: Tensors<'_>,
     ) -> Result<()> {
         let card = json!({ "format": FORMAT, "task": task, "unfinished": true });
-        tensors.push(own_state(options, state, seconds)?);
+        tensors.push(own_state((task, options), state, seconds)?);
         file::write(path, card.to_string(), tensors)
     }
 
@@ -211,11 +213,12 @@ pub(super) fn json(options: &impl Serialize) -> Result<Value> {
 }
 
 fn own_state<'a>(
-    options: &Value,
+    (task, options): (&str, &Value),
     state: &impl Serialize,
     seconds: f64,
 ) -> Result<(String, Tensor<'a>)> {
     state_tensor(&json!({
+        "task": task,
         "options": options,
         "seconds": seconds,
         "own": json(state)?,
