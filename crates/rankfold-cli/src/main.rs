@@ -26,7 +26,6 @@ mod shared_options;
 mod split;
 mod table;
 mod task_columns;
-mod task_options;
 mod train;
 mod train_completion;
 mod train_kernel;

@@ -4,7 +4,10 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use rankfold::options::{Kind, OptionSpec, Options};
+use rankfold::options::{Choice, Kind, OptionSpec, Options};
+
+/// The option that is the first argument and not a flag.
+const KIND: &str = "task";
 
 /// The options of a task, as they were typed.
 pub struct Table<T>(pub T);
@@ -38,20 +41,30 @@ fn arg(spec: &'static OptionSpec) -> Arg {
     let long: &'static str = Box::leak(spec.name.replace('_', "-").into_boxed_str());
     let arg = Arg::new(spec.name).long(long).help(help(spec));
     let value = |name: &'static str| arg.clone().value_name(name).allow_hyphen_values(false);
+    if spec.name == KIND {
+        // The kind of learning is a word of its own: `gossip run completion`.
+        return positional(spec);
+    }
     match spec.kind {
         Kind::Flag => arg.action(ArgAction::SetTrue),
         Kind::Integer => value("N"),
         Kind::Number => value("X").allow_negative_numbers(true),
-        Kind::Choice(_) => {
-            let choices = spec.choices();
-            let values = choices
-                .iter()
-                .map(|choice| PossibleValue::new(choice.name).help(choice.doc.trim()));
-            value("NAME").value_parser(PossibleValuesParser::new(values.collect::<Vec<_>>()))
-        }
+        Kind::Choice(_) => value("NAME").value_parser(values(spec)),
         // Such as the range -1,1.
         _ => value("VALUE").allow_hyphen_values(true),
     }
+}
+
+fn values(spec: &OptionSpec) -> PossibleValuesParser {
+    let value = |choice: Choice| PossibleValue::new(choice.name).help(choice.doc.trim());
+    PossibleValuesParser::new(spec.choices().into_iter().map(value))
+}
+
+fn positional(spec: &'static OptionSpec) -> Arg {
+    let mut help = spec.text();
+    help.pop();
+    let arg = Arg::new(spec.name).index(1).required(true);
+    arg.value_name("TASK").help(help).value_parser(values(spec))
 }
 
 impl<T: Options> Args for Table<T> {

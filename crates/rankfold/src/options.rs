@@ -63,6 +63,8 @@ pub struct Range {
 impl Range {
     /// Any number, infinities included.
     pub const ANY: Range = Range::new(f64::NEG_INFINITY, f64::INFINITY, (true, true));
+    /// Finite numbers.
+    pub const FINITE: Range = Range::new(f64::NEG_INFINITY, f64::INFINITY, (false, false));
     /// Finite numbers above 0.
     pub const POSITIVE: Range = Range::new(0.0, f64::INFINITY, (false, false));
     /// Finite numbers from 0.

@@ -176,10 +176,69 @@ fn what_is_not_given_is_chosen_on_what_is_held_out() {
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 25);
     let least = trials.iter().min_by(|a, b| {
-        let error = |t: &Value| t["error"].as_f64().unwrap();
+        let error = |t: &Value| t["value"].as_f64().unwrap();
         error(a).total_cmp(&error(b))
     });
-    assert_eq!(report["step_a"], least.unwrap()["step_a"]);
+    assert_eq!(report["step_a"], least.unwrap()["settings"]["step_a"]);
+}
+
+#[test]
+fn a_resumed_run_gives_the_same_bytes() {
+    let place = place();
+    let tasks = [
+        "gossip",
+        "run",
+        "multitask",
+        "tasks.csv",
+        "-o",
+        "m.safetensors",
+        "--quiet",
+    ];
+    let small = ["--agents", "3", "--rank", "2", "--slots", "20"];
+    for command in [&RATINGS, &tasks] {
+        let run = |more: &[&str]| {
+            let said = place.run(&[&command[..], &small, more].concat());
+            assert_eq!(said.code, 0, "{}", said.stderr);
+            ["m.safetensors", "m.agent-2.safetensors"]
+                .map(|name| std::fs::read(place.path(name)).unwrap())
+        };
+        let whole = run(&["--curve", "whole.jsonl"]);
+        // The last checkpoint is that of slot 14.
+        let saving = ["--checkpoint", "run.ckpt", "--checkpoint-every", "7"];
+        run(&saving);
+        let resumed = run(&["--resume", "run.ckpt", "--curve", "rest.jsonl"]);
+        assert!(whole == resumed);
+        let slots = |name: &str| -> Vec<u64> {
+            let points = place.read(name);
+            let points = points
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap());
+            points
+                .map(|p: Value| p["steps"].as_u64().unwrap())
+                .collect()
+        };
+        assert_eq!(slots("whole.jsonl"), (0..=20).collect::<Vec<u64>>());
+        assert_eq!(slots("rest.jsonl"), (15..=20).collect::<Vec<u64>>());
+        let other = [&command[..], &["--agents", "4", "--resume", "run.ckpt"]].concat();
+        let said = place.run(&other);
+        assert_eq!(said.code, 2);
+        assert!(said.stderr.contains("agents"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn flags_of_the_other_kind_of_data_are_refused() {
+    let place = place();
+    let tasks = ["gossip", "run", "multitask", "tasks.csv", "-o", "t"];
+    let with = |more: &[&str]| place.run(&[&tasks[..], more].concat());
+    with(&["--columns", "a,b,c"]).refused("--columns applies only to `completion`");
+    with(&["--precision", "f64"]).refused("--precision applies only to `completion`");
+    with(&["--clip", "none"]).refused("--clip applies only to `completion`");
+    let task = ["--task-column", "a"];
+    run(&place, &task).refused("--task-column applies only to `multitask`");
+    run(&place, &["--no-common"]).refused("--no-common applies only to `multitask`");
+    run(&place, &["--valid", "test.csv"])
+        .refused("--valid does not apply to gossip: agents hold out a part of their own data");
 }
 
 #[test]
@@ -227,31 +286,29 @@ fn bad_input_is_told_exactly() {
     };
     refused(
         &["--agents", "41"],
-        "train.csv: 41 agents are more than the 40 users to divide among them",
+        "train.csv: --agents is 41, above the 40 users to divide",
     );
-    refused(
-        &["--agents", "1"],
-        "gossip needs at least 2 agents, found 1",
-    );
+    refused(&["--agents", "1"], "--agents must be at least 2, found 1");
     refused(
         &["--agents", "4", "--rho", "-1"],
-        "rho must be 0 or more, found -1",
+        "--rho must be at least 0, found -1",
     );
     refused(
         &["--agents", "4", "--rho", "nan"],
-        "rho must be 0 or more, found NaN",
+        "--rho must be at least 0, found NaN",
     );
     refused(
         &["--agents", "4", "--precondition"],
-        "steps that agents choose themselves are scaled already: preconditioning is for given ones",
+        "--precondition applies only to runs with `--step-a` or `--cross-validate`, because agents \
+         scale their own steps",
     );
     refused(
         &["--agents", "4", "--step-a", "0"],
-        "steps a/(1 + bk) need a above 0 and b of 0 or more, found 0 and 0",
+        "--step-a must be above 0, found 0",
     );
     refused(
         &["--agents", "4", "--cross-validate", "1"],
-        "at least 2 folds are needed, found 1",
+        "--cross-validate must be at least 2, found 1",
     );
     for (edges, message) in [
         (
@@ -288,10 +345,9 @@ fn bad_input_is_told_exactly() {
     }
     let rank = ["--agents", "4", "--rank", "31", "--regularization", "0"];
     run(&place, &rank)
-        .refused("train.csv: a rank of 31 is not possible with 30 items and 40 users");
+        .refused("train.csv: --rank is 31, above the smaller of 30 items and 40 users");
     let lambda = ["--agents", "4", "--regularization", "1.5"];
-    run(&place, &lambda)
-        .refused("train.csv: the regularization must be a number from 0 to 1, found 1.5");
+    run(&place, &lambda).refused("--regularization must be at most 1 for `completion`, found 1.5");
     place.write("same.csv", "user,item,rating\na,b,3\nc,d,3\ne,f,3\n");
     let same = [
         "gossip",
@@ -323,5 +379,5 @@ fn bad_input_is_told_exactly() {
     ];
     place
         .run(&tasks)
-        .refused("one.csv: 3 agents are more than the 2 tasks to divide among them");
+        .refused("one.csv: --agents is 3, above the 2 tasks to divide");
 }

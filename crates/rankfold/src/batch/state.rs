@@ -25,6 +25,9 @@ pub struct SolverState {
     /// Matrices, all finite.
     #[serde(skip)]
     pub blocks: BTreeMap<String, Mat<f64>>,
+    /// The state of a solver that has a format of its own.
+    #[serde(skip)]
+    pub bytes: Vec<u8>,
 }
 
 impl SolverState {
@@ -34,7 +37,13 @@ impl SolverState {
             iteration,
             numbers: BTreeMap::new(),
             blocks: BTreeMap::new(),
+            bytes: Vec::new(),
         }
+    }
+
+    /// The same with these bytes.
+    pub(crate) fn with_bytes(self, bytes: Vec<u8>) -> Self {
+        SolverState { bytes, ..self }
     }
 
     /// The same with one number more.

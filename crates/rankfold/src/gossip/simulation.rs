@@ -13,7 +13,7 @@ use super::{Graph, pace};
 use crate::manifold::Grassmann;
 use crate::parallel::{map_blocks, map_rows};
 use crate::random::Random;
-use crate::{Error, Result};
+use crate::{Error, Result, choices};
 use faer::Mat;
 
 const MAGIC: &[u8; 8] = b"rksimul1";
@@ -22,15 +22,14 @@ const MAGIC: &[u8; 8] = b"rksimul1";
 const EDGES: u64 = 0x6762;
 const FAULTS: u64 = 0x6763;
 
-/// Which edges a slot uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Schedule {
-    /// One edge, drawn at random.
-    Stochastic,
-    /// One of the groups of edges that share no agent, drawn at random: red or black
-    /// on a path.
-    #[default]
-    Parallel,
+choices! {
+    /// Which edges a slot uses.
+    pub enum Schedule {
+        /// One random edge
+        Stochastic = "stochastic",
+        /// Edges that share no agent, a random group of them: red or black on a path
+        Parallel = "parallel" (default),
+    }
 }
 
 /// How long steps are.

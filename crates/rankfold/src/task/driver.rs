@@ -21,6 +21,7 @@ use serde_json::Value;
 /// The tensors of the solver, and of the best model, start with these.
 const SOLVER: &str = "state.solver.";
 const BEST: &str = "state.best.";
+const BYTES: &str = "state.bytes";
 
 /// What is kept of the best iteration, as matrices.
 pub(super) trait Keep: Sized {
@@ -142,6 +143,9 @@ impl<'r, T: Keep> Driver<'r, T> {
         };
         let file = checkpoint.file()?;
         solver.blocks = blocks(&file, SOLVER)?.into_iter().collect();
+        if file.has(BYTES) {
+            solver.bytes = file.u8s(BYTES)?;
+        }
         let best = match state.best {
             None => None,
             Some((counters, merit)) => {
@@ -205,8 +209,8 @@ impl<'r, T: Keep> Driver<'r, T> {
         if cost.is_finite() {
             counters.total_loss += cost;
             self.course.window.loss += cost;
+            self.course.window.steps += 1;
         }
-        self.course.window.steps += 1;
     }
 
     /// Adds a point of the curve.
@@ -266,12 +270,18 @@ impl<'r, T: Keep> Driver<'r, T> {
             .enumerate()
             .map(|(i, block)| (format!("{BEST}{i:04}"), block))
             .collect();
+        let bytes = solver.map(|state| &state.bytes[..]);
+        let bytes = bytes.filter(|bytes| !bytes.is_empty());
         let (task, options) = (self.task, &self.options);
         let mut write = |path: &std::path::Path, seconds: f64| {
             let solver = solver.iter().flat_map(|state| &state.blocks);
             let solver = solver.map(|(name, block)| (format!("{SOLVER}{name}"), block));
             let kept = kept.iter().map(|(name, block)| (name.clone(), block));
-            let tensors: Tensors<'_> = solver.chain(kept).map(tensor).collect();
+            let mut tensors: Tensors<'_> = solver.chain(kept).map(tensor).collect();
+            tensors.extend(bytes.iter().map(|bytes| {
+                let tensor = Tensor::u8s(bytes.to_vec());
+                (BYTES.to_owned(), tensor)
+            }));
             Checkpoint::write_state(path, (task, options), &state, seconds, tensors)
         };
         match self.stopped == Some(Stop::Interrupted) {
@@ -317,6 +327,32 @@ impl<'r, T: Keep> Driver<'r, T> {
         report.metrics = self.course.metrics();
         report.trials = std::mem::take(&mut self.trials);
         Ok(report)
+    }
+}
+
+impl Driver<'_, ()> {
+    /// Takes note of a slot of gossip; false ends the run. Its cost and other metrics are
+    /// asked for where they are measured.
+    pub fn slot(
+        &mut self,
+        status: impl FnOnce() -> (f64, Metrics),
+        state: &dyn Fn() -> SolverState,
+    ) -> bool {
+        let next = self.course.counters.steps + 1;
+        let due = next.is_multiple_of(self.course.every) || next == self.course.total;
+        let status = due.then(status);
+        self.course.window = Window::default();
+        let (cost, metrics) = status.unzip();
+        self.iteration(cost.unwrap_or(f64::NAN), || metrics, || (), Some(state))
+    }
+
+    /// Measures the start of a run.
+    pub fn start(&mut self, (cost, metrics): (f64, Metrics)) {
+        self.course.window = Window {
+            loss: cost,
+            steps: 1,
+        };
+        self.measure(Some(metrics), || ());
     }
 }
 

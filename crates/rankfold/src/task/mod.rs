@@ -27,9 +27,7 @@ pub use completion::{
     Clip, CompletedMatrix, Completion, CompletionEvent, CompletionInit, CompletionLearner,
     CompletionSolver, Ranks, RatingData, RatingLearner, RatingTrial, Recommendations,
 };
-pub use gossip::{
-    Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, GraphShape, WatchGossip,
-};
+pub use gossip::{Divided, Gossip, GossipData, GossipFit, GossipInit, GossipTask, GraphShape};
 pub use inputs::TrainingData;
 pub use kernel::{
     Kernel, KernelConstraints, KernelData, KernelInit, KernelName, KernelStart, KernelTruth, Map,

@@ -9,9 +9,9 @@ use rankfold::online::Rule;
 use rankfold::options::Options;
 use rankfold::random::normal_at;
 use rankfold::task::{
-    Event, Fit, Init, KernelData, Learn, Map, MapData, MetricData, MetricSolver, PairsData,
-    PairsSolver, RankingData, RatingData, Report, Run, SimilarityData, Stop, TaskData,
-    TrainingData,
+    Event, Fit, Gossip, GossipData, GossipTask, Init, KernelData, Learn, Map, MapData, MetricData,
+    MetricSolver, PairsData, PairsSolver, RankingData, RatingData, Report, Run, SimilarityData,
+    Stop, TaskData, TrainingData,
 };
 use rankfold::{
     Completion, Ids, Kernel, Metric, Model, Multitask, Pairs, Ranking, Result, Rows, Similarity,
@@ -168,8 +168,7 @@ fn kernels_and_maps_keep_the_laws() {
     holds(&Map::default(), data, None, &["curve_every", "seed"]);
 }
 
-#[test]
-fn completion_keeps_the_laws() {
+fn ratings() -> Ratings {
     let rating = |i: u32| {
         let (user, item) = (i % 20, i * 7 % 13);
         (
@@ -178,7 +177,12 @@ fn completion_keeps_the_laws() {
             f64::from(1 + (user * item + i) % 5),
         )
     };
-    let ratings = Ratings::from_entries((0..180).map(rating)).unwrap();
+    Ratings::from_entries((0..180).map(rating)).unwrap()
+}
+
+#[test]
+fn completion_keeps_the_laws() {
+    let ratings = ratings();
     let wild = (0..30).map(|i| {
         (
             format!("u{}", i % 5),
@@ -197,14 +201,18 @@ fn completion_keeps_the_laws() {
     );
 }
 
-#[test]
-fn multitask_keeps_the_laws() {
+fn regressions() -> TaskRows {
     let labelled = rows(60);
     let names: Vec<String> = (0..60).map(|i| format!("t{}", i % 5)).collect();
     let targets: Vec<f64> = (0..60)
         .map(|i| normal_at(9, 2, i, 0) + (i % 5) as f64)
         .collect();
-    let tasks = TaskRows::new(names, labelled.rows, targets).unwrap();
+    TaskRows::new(names, labelled.rows, targets).unwrap()
+}
+
+#[test]
+fn multitask_keeps_the_laws() {
+    let tasks = regressions();
     let quiet = ["curve_every", "tolerance", "iterations"];
     holds(
         &Multitask::default().rank(2),
@@ -212,6 +220,17 @@ fn multitask_keeps_the_laws() {
         None,
         &quiet,
     );
+}
+
+#[test]
+fn gossip_keeps_the_laws() {
+    let ratings = ratings();
+    let task = Gossip::default().agents(3).rank(2).slots(12);
+    let quiet = ["curve_every"];
+    holds(&task, GossipData::from(&ratings), None, &quiet);
+    let tasks = regressions();
+    let task = task.task(GossipTask::Multitask);
+    holds(&task, TaskData::from(&tasks).into(), None, &quiet);
 }
 
 options! {

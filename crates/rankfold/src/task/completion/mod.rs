@@ -537,7 +537,7 @@ impl From<&Trial> for super::Trial {
 }
 
 /// Changes when the ratings do.
-fn fingerprint((users, items): (&Ids, &Ids), entries: &Observed) -> u64 {
+pub(super) fn fingerprint((users, items): (&Ids, &Ids), entries: &Observed) -> u64 {
     let mut hash = Fingerprint(0);
     hash.ids(users);
     hash.ids(items);

@@ -1,11 +1,14 @@
 //! Ratings divided among agents by users: a subspace of the items is agreed on.
 
 use super::choose::{Choice, Fold};
-use super::{Gossip, Gossiped, WatchGossip};
+use super::talk::Talk;
+use super::{Gossip, GossipFit};
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::{Ratings, split_key};
 use crate::gossip::{Columns, Work};
 use crate::model::{Knowledge, Model};
+use crate::task::completion::fingerprint;
+use crate::task::run::{Fit, Run};
 use crate::task::{CompletedMatrix, Completion, CompletionLearner, CompletionSolver};
 use crate::{Error, Ids, Real, Result};
 use faer::Mat;
@@ -15,94 +18,92 @@ use std::ops::Range;
 const RIDGES: [f64; 6] = [0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001];
 
 impl Gossip {
-    /// Learns ratings, with users divided among the agents in the order they first came;
-    /// `None` where `watch` stops it before the run.
-    pub fn completion<R: Real>(
+    /// Learns ratings, with users divided among the agents in the order they first came.
+    pub(super) fn completion<R: Real>(
         &self,
         ratings: Ratings,
-        watch: WatchGossip<'_>,
-    ) -> Result<Option<Gossiped>> {
-        self.check()?;
-        if let Some(lambda) = self.regularization
-            && lambda > 1.0
-        {
-            return Err(Error::input(format!(
-                "the regularization must be a number from 0 to 1, found {lambda}"
-            )));
-        }
+        edges: Option<&[(usize, usize)]>,
+        run: Run<'_>,
+    ) -> Result<GossipFit> {
         let Ratings {
             users,
             items,
             mut entries,
-            ..
+            repeated,
         } = ratings;
         let (n, m) = entries.shape();
-        self.check_shares("users", n, (m, "items"))?;
+        let options = &self.for_data((n, "users"), (m, "items"))?;
         let all = entries.part(Part::All);
-        let centre = self.centre.unwrap_or_else(|| all.mean());
-        let squares = all.mean_square(centre) * all.count as f64;
+        let center = options.center.unwrap_or_else(|| all.mean());
+        let squares = all.mean_square(center) * all.count as f64;
         if !(squares > 0.0) {
             return Err(Error::input(
                 "the ratings are all the same: there is nothing to learn",
             ));
         }
-        let rho = self.usual_rho(squares);
+        let rho = options.usual_rho(squares);
         let shares = |entries: &Observed, part: Part, lambda: f64| -> Result<Vec<Columns>> {
             let view = entries.part(part).transposed();
-            let share = |i| Columns::new(view, self.share(i, n), centre, lambda);
-            (0..self.agents).map(share).collect()
+            let share = |i| Columns::new(view, options.share(i, n), center, lambda);
+            (0..options.agents).map(share).collect()
         };
-        let mut trials = Vec::new();
-        let choice = Choice {
-            ridges: self.regularization.map_or(RIDGES.to_vec(), |l| vec![l]),
-            rho,
-            fold: &mut |part, parts, lambda| {
-                let held =
-                    |entry: usize| split_key(self.seed, entry as u64) % parts as u64 == part as u64;
-                entries.hold_out(held);
-                Ok(Fold {
-                    works: shares(&entries, Part::Kept, lambda)?,
-                    held: shares(&entries, Part::Held, lambda)?,
-                })
-            },
-            trials: &mut trials,
+        let fingerprint = fingerprint((&users, &items), &entries);
+        let (mut talk, decided) = Talk::new(options, self, edges, fingerprint, run)?;
+        let decided = match decided {
+            Some(decided) => decided,
+            None => Choice {
+                talk: &mut talk,
+                ridges: options.regularization.map_or(RIDGES.to_vec(), |l| vec![l]),
+                rho,
+                fold: &mut |part, parts, lambda| {
+                    let held = |entry: usize| {
+                        split_key(options.seed, entry as u64) % parts as u64 == part as u64
+                    };
+                    entries.hold_out(held);
+                    Ok(Fold {
+                        works: shares(&entries, Part::Kept, lambda)?,
+                        held: shares(&entries, Part::Held, lambda)?,
+                    })
+                },
+            }
+            .make()?,
         };
-        let Some((lambda, steps)) = choice.make(self, watch)? else {
-            return Ok(None);
-        };
-        let works = shares(&entries, Part::All, lambda)?;
-        let (simulation, stopped) = self.run(works, rho, steps, watch)?;
+        // In their own order, whatever was held out before.
+        entries.hold_out(|_| false);
+        let works = shares(&entries, Part::All, decided.regularization)?;
+        let simulation = talk.run(works, rho, &decided)?;
         let status = simulation.status();
-        let card = self.card(&status, rho, steps);
+        let card = talk.card(&status, rho, &decided);
         let mean = simulation.mean()?;
         let maker = Maker {
-            options: self,
+            options,
             users: &users,
             items: &items,
             entries: &entries,
-            centre,
-            lambda,
+            center,
+            lambda: decided.regularization,
             slots: status.slots,
             card: &card,
         };
         let works: Vec<&Columns> = simulation.agents().iter().map(|a| a.work()).collect();
         let (model, lost_rank) = maker.model::<R>(&mean, &works, 0..n, None)?;
-        let mut agents = Vec::with_capacity(self.agents);
+        let mut agents = Vec::with_capacity(options.agents);
         for (i, agent) in simulation.agents().iter().enumerate() {
             let work = [agent.work()];
-            let users = self.share(i, n);
+            let users = options.share(i, n);
             agents.push(maker.model::<R>(agent.subspace(), &work, users, Some(i))?.0);
         }
-        Ok(Some(Gossiped {
-            model,
-            agents,
-            status,
-            card,
-            regularization: lambda,
-            trials,
-            stopped,
-            lost_rank,
-        }))
+        let report = talk
+            .finish((&model, lost_rank), &status, &card, &decided)?
+            .with("users", n)
+            .with("items", m)
+            .with("ratings", entries.count())
+            .with("repeated", repeated)
+            .noting(repeated as usize, || {
+                format!("{repeated} ratings were replaced by later ones of the same user and item")
+            });
+        let fit = Fit { model, report };
+        Ok(GossipFit { fit, agents })
     }
 }
 
@@ -112,7 +113,7 @@ struct Maker<'a> {
     users: &'a Ids,
     items: &'a Ids,
     entries: &'a Observed,
-    centre: f64,
+    center: f64,
     lambda: f64,
     slots: u64,
     card: &'a crate::model::GossipCard,
@@ -139,7 +140,7 @@ impl Maker<'_> {
                 left: weights,
                 right: u.clone(),
                 biases: None,
-                centre: self.centre,
+                centre: self.center,
             },
             learner: CompletionLearner::Grassmann,
             solver: CompletionSolver::Own,
@@ -162,7 +163,7 @@ impl Maker<'_> {
             .rank(self.options.rank)
             .clip(self.options.clip)
             .seed(self.options.seed)
-            .threads(self.options.threads);
+            .threads(self.options.thread_count());
         let entries = own.as_ref().unwrap_or(self.entries);
         let (mut model, lost) =
             options.model_of::<R>(&matrix, (names, self.items.clone()), entries)?;

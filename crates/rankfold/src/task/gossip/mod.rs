@@ -7,20 +7,17 @@
 mod choose;
 mod completion;
 mod multitask;
+mod talk;
 
-pub use choose::GossipTrial;
-
-use crate::gossip::{Graph, Schedule, Settings, Simulation, Status, Steps, Work, alone};
-use crate::linalg::qf;
-use crate::model::{GossipCard, Model};
-use crate::parallel::map_blocks;
-use crate::random::normal_at;
+use super::run::{Fit, Run};
+use super::{Learn, TaskData, threads};
+use crate::data::Ratings;
+use crate::gossip::{Graph, Schedule};
+use crate::model::{Model, Standardize};
+use crate::options::{Options, Range};
 use crate::task::Clip;
-use crate::{Error, Result, memory};
-use faer::Mat;
-
-/// The side of random numbers that the common start is made of.
-const START: u64 = 0x6764;
+use crate::{Error, Real, Result, choices, memory, options};
+use std::borrow::Cow;
 
 /// How often each edge is used, unless told otherwise.
 const USES: usize = 100;
@@ -29,299 +26,278 @@ const USES: usize = 100;
 /// the subspace explained everything.
 const SHARE_OF_CURVATURE: f64 = 0.1;
 
-/// Who talks to whom.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum GraphShape {
-    /// 0 – 1 – 2 – …
-    #[default]
-    Path,
-    /// A path whose ends are joined.
-    Ring,
-    /// Rows of equal length.
-    Grid,
-    /// Agent 0 in the middle.
-    Star,
-    /// A random tree and some more edges.
-    Random,
-    /// These edges.
-    Edges(Vec<(usize, usize)>),
-}
-
-impl GraphShape {
-    /// Its name on the command line.
-    pub fn name(&self) -> &'static str {
-        match self {
-            GraphShape::Path => "path",
-            GraphShape::Ring => "ring",
-            GraphShape::Grid => "grid",
-            GraphShape::Star => "star",
-            GraphShape::Random => "random",
-            GraphShape::Edges(_) => "edges",
-        }
-    }
-
-    fn graph(&self, agents: usize, seed: u64) -> Result<Graph> {
-        match self {
-            GraphShape::Path => Graph::path(agents),
-            GraphShape::Ring => Graph::ring(agents),
-            GraphShape::Grid => Graph::grid(agents),
-            GraphShape::Star => Graph::star(agents),
-            GraphShape::Random => Graph::random(agents, seed),
-            GraphShape::Edges(edges) => Graph::new(agents, edges.iter().copied()),
-        }
+choices! {
+    /// What agents learn together.
+    pub enum GossipTask {
+        /// Ratings, with the users divided among the agents
+        Completion = "completion" (default),
+        /// Regressions, divided among the agents
+        Multitask = "multitask",
     }
 }
 
-/// Who says how long steps are.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum GossipSteps {
-    /// Each agent for itself.
-    #[default]
-    Own,
-    /// a/(1 + bk) in slot k.
-    Given {
-        /// a.
-        a: f64,
-        /// b.
-        b: f64,
-    },
-    /// The same, with a and b from cross-validation.
-    CrossValidated {
-        /// Parts that the data is cut into.
-        folds: usize,
-    },
+choices! {
+    /// Who talks to whom.
+    pub enum GraphShape {
+        /// 0 – 1 – 2 – …
+        Path = "path" (default),
+        /// A path whose ends are joined
+        Ring = "ring",
+        /// Rows of equal length
+        Grid = "grid",
+        /// Agent 0 in the middle
+        Star = "star",
+        /// A random tree and some more edges
+        Random = "random",
+    }
 }
 
-/// Gossip between agents: options, checked once.
-///
-/// ```no_run
-/// use rankfold::data::{RatingColumns, Ratings};
-/// let ratings = Ratings::read("ratings.csv", &RatingColumns::default())?;
-/// let gossip = rankfold::task::Gossip::new(5).rank(3).seed(1);
-/// let found = gossip.completion::<f32>(ratings, &mut |_| true)?.expect("was not stopped");
-/// found.model.save("mean.safetensors")?;
-/// # Ok::<(), rankfold::Error>(())
-/// ```
+choices! {
+    /// Where agents start.
+    pub enum GossipInit {
+        /// Each agent at the subspace of its own data
+        Own = "own",
+        /// All agents at one random subspace
+        Shared = "shared",
+        /// Each agent at a random subspace of its own
+        Random = "random",
+    }
+}
+
+options! {
+    /// Gossip between agents, in one process.
+    ///
+    /// ```
+    /// use rankfold::data::Ratings;
+    /// use rankfold::task::Gossip;
+    ///
+    /// let ratings = (0..60).map(|i| (i % 6, i / 6, f64::from((i % 6) * (i / 6) % 5)));
+    /// let ratings = Ratings::from_entries(ratings)?;
+    /// let gossip = Gossip::default().agents(3).rank(2).slots(20);
+    /// let found = gossip.fit_agents::<f32>((&ratings).into(), Default::default())?;
+    /// assert_eq!(found.agents.len(), 3);
+    /// assert_eq!(found.fit.model.rank(), 2);
+    /// # Ok::<(), rankfold::Error>(())
+    /// ```
+    pub struct Gossip: "gossip" {
+        /// What the agents learn.
+        task: GossipTask = GossipTask::Completion;
+        /// Number of agents; the default is lowered to the data.
+        agents: usize = 5, within Range::between(2.0, f64::INFINITY);
+        /// Who talks to whom.
+        graph: GraphShape = GraphShape::Path;
+        /// Dimension of the subspace; the default is lowered to the data.
+        rank: usize = 5, in Range::COUNT;
+        /// Where agents start [default: own; shared where steps are given or chosen by
+        /// cross-validation].
+        init: Option<GossipInit> = None;
+        /// ρ of ρ/2 Σ dist² between neighbors [default: a tenth of the curvature that an agent
+        /// would have if the subspace explained everything].
+        rho: Option<f64> = None, in Range::NOT_NEGATIVE;
+        /// Penalty λ [default: chosen on held-out data]. Of ratings, it weighs what is
+        /// predicted where nothing is known, from 0 to 1. Of regressions, λ/2 ‖w‖² stands
+        /// beside half of the squared errors.
+        regularization: Option<f64> = None, in Range::NOT_NEGATIVE;
+        /// Subtract this number from all ratings [default: their mean].
+        center: Option<f64> = None, in Range::FINITE,
+            for "`completion`" if Gossip::is_completion;
+        /// The range to which predictions are clipped: that of the ratings, none, or a given
+        /// one.
+        clip: Clip = Clip::Auto, for "`completion`" if Gossip::is_completion;
+        /// How features and targets are scaled [default: global or task, chosen by validation].
+        standardize: Option<Standardize> = None,
+            for "`multitask`" if |o| !o.is_completion();
+        /// Learn no biases: without features a target is 0.
+        no_bias: bool = false, for "`multitask`" if |o| !o.is_completion();
+        /// Learn no common weights: tasks share the subspace only.
+        no_common: bool = false, for "`multitask`" if |o| !o.is_completion();
+        /// μ of μ/2 ‖c‖², the ridge of the common weights, which are learned before the run.
+        common_ridge: f64 = 1.0, in Range::NOT_NEGATIVE,
+            for "`multitask` without `--no-common`" if |o| !o.is_completion() && !o.no_common;
+        /// Which edges a slot uses.
+        schedule: Schedule = Schedule::Parallel;
+        /// a of steps a/(1 + bk) in slot k [default: each agent chooses its steps].
+        step_a: Option<f64> = None, in Range::POSITIVE;
+        /// b of these steps.
+        step_b: f64 = 0.0, in Range::NOT_NEGATIVE,
+            for "runs with `--step-a`" if |o| o.step_a.is_some();
+        /// Choose a and b by cross-validation with this many parts.
+        cross_validate: Option<usize> = None, within Range::between(2.0, f64::INFINITY),
+            for "runs without `--step-a`" if |o| o.step_a.is_none();
+        /// Scale given steps by (WᵀW + ρI)⁻¹, for ill-conditioned data.
+        precondition: bool = false,
+            for "runs with `--step-a` or `--cross-validate`, because agents scale their own steps"
+            if |o| o.step_a.is_some() || o.cross_validate.is_some();
+        /// Number of slots [default: each edge is used a hundred times].
+        slots: Option<u64> = None, in Range::COUNT, effect Length;
+        /// Slots between two points of the learning curve [default: fifty points].
+        curve_every: Option<u64> = None, in Range::COUNT, effect Length;
+        shared seed;
+        shared threads;
+    }
+}
+
+/// What agents learn from.
 #[derive(Debug, Clone)]
-pub struct Gossip {
-    agents: usize,
-    shape: GraphShape,
-    rank: usize,
-    rho: Option<f64>,
-    regularization: Option<f64>,
-    centre: Option<f64>,
-    schedule: Schedule,
-    steps: GossipSteps,
-    precondition: bool,
-    slots: Option<u64>,
-    report_every: Option<u64>,
-    clip: Clip,
-    seed: u64,
-    threads: usize,
+pub struct GossipData<'a> {
+    /// What is divided among them.
+    pub shared: Divided<'a>,
+    /// Pairs of agents that talk to each other; without them the option `graph` says it.
+    pub edges: Option<&'a [(usize, usize)]>,
 }
 
-/// What happens on the way.
-#[derive(Debug, Clone, Copy)]
-pub enum GossipEvent<'a> {
-    /// Settings were tried on data that was held out.
-    Tried(&'a GossipTrial),
-    /// How far a run has come that tries settings.
-    Trying(&'a Status),
-    /// How far the run itself has come.
-    Slot(&'a Status),
+/// Data that agents divide among them, in the order in which users or tasks first came.
+#[derive(Debug, Clone)]
+pub enum Divided<'a> {
+    /// Ratings, by users.
+    Ratings(Cow<'a, Ratings>),
+    /// Rows of regressions, by task.
+    Tasks(TaskData<'a>),
 }
 
-/// Called on the way; false ends the run.
-pub type WatchGossip<'a> = &'a mut dyn FnMut(GossipEvent<'_>) -> bool;
+impl<'a> From<&'a Ratings> for GossipData<'a> {
+    fn from(ratings: &'a Ratings) -> Self {
+        Divided::Ratings(Cow::Borrowed(ratings)).into()
+    }
+}
+
+impl<'a> From<TaskData<'a>> for GossipData<'a> {
+    fn from(tasks: TaskData<'a>) -> Self {
+        Divided::Tasks(tasks).into()
+    }
+}
+
+impl<'a> From<Divided<'a>> for GossipData<'a> {
+    fn from(shared: Divided<'a>) -> Self {
+        GossipData {
+            shared,
+            edges: None,
+        }
+    }
+}
 
 /// What agents came to.
 #[derive(Debug, Clone)]
-pub struct Gossiped {
+#[non_exhaustive]
+pub struct GossipFit {
     /// The model of the mean subspace, for all users or tasks.
-    pub model: Model,
+    pub fit: Fit,
     /// The model of each agent, for its own.
     pub agents: Vec<Model>,
-    /// How far the run came.
-    pub status: Status,
-    /// What is remarkable of the run, as the models have it.
-    pub card: GossipCard,
-    /// λ.
-    pub regularization: f64,
-    /// What was tried.
-    pub trials: Vec<GossipTrial>,
-    /// Whether it was told to stop.
-    pub stopped: bool,
-    /// The rank asked for, where the mean model has less.
-    pub lost_rank: Option<usize>,
 }
 
 impl Gossip {
-    /// So many agents on a path, with rank 5 and steps of their own.
+    /// So many agents, and everything else at its default.
     pub fn new(agents: usize) -> Self {
-        Gossip {
-            agents,
-            shape: GraphShape::default(),
-            rank: 5,
-            rho: None,
-            regularization: None,
-            centre: None,
-            schedule: Schedule::default(),
-            steps: GossipSteps::default(),
-            precondition: false,
-            slots: None,
-            report_every: None,
-            clip: Clip::Auto,
-            seed: 0,
-            threads: 1,
-        }
+        Self::default().agents(agents)
     }
 
-    /// Who talks to whom.
-    pub fn graph(mut self, shape: GraphShape) -> Self {
-        self.shape = shape;
-        self
+    /// What the agents learn.
+    pub fn kind(&self) -> GossipTask {
+        self.task
     }
 
-    /// The dimension of the subspace.
-    pub fn rank(mut self, rank: usize) -> Self {
-        self.rank = rank;
-        self
+    /// The number of agents that was asked for.
+    pub fn agent_count(&self) -> usize {
+        self.agents
     }
 
-    /// The weight of squared distances between neighbours; by default a tenth of the
-    /// curvature that an agent would have if the subspace explained everything.
-    pub fn rho(mut self, rho: f64) -> Self {
-        self.rho = Some(rho);
-        self
+    fn is_completion(&self) -> bool {
+        self.task == GossipTask::Completion
     }
 
-    /// λ of the weights of each user or task; chosen on data that is held out unless
-    /// given.
-    pub fn regularization(mut self, lambda: f64) -> Self {
-        self.regularization = Some(lambda);
-        self
+    fn thread_count(&self) -> usize {
+        threads(self.threads)
     }
 
-    /// What is subtracted from ratings; their mean unless given.
-    pub fn centre(mut self, centre: f64) -> Self {
-        self.centre = Some(centre);
-        self
-    }
-
-    /// Which edges a slot uses.
-    pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.schedule = schedule;
-        self
-    }
-
-    /// Who says how long steps are.
-    pub fn steps(mut self, steps: GossipSteps) -> Self {
-        self.steps = steps;
-        self
-    }
-
-    /// Whether steps of given sizes are scaled by (WᵀW + ρI)⁻¹.
-    pub fn precondition(mut self, precondition: bool) -> Self {
-        self.precondition = precondition;
-        self
-    }
-
-    /// How many slots there are; by default each edge is used a hundred times.
-    pub fn slots(mut self, slots: u64) -> Self {
-        self.slots = Some(slots);
-        self
-    }
-
-    /// After how many slots cost and consensus are told, which costs time; by default
-    /// fifty times.
-    pub fn report_every(mut self, slots: u64) -> Self {
-        self.report_every = Some(slots);
-        self
-    }
-
-    /// To which range predicted ratings are clipped.
-    pub fn clip(mut self, clip: Clip) -> Self {
-        self.clip = clip;
-        self
-    }
-
-    /// The seed of everything random.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Threads; the result does not depend on them.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
-        self
-    }
-
-    /// Checks the options, and that the graph is connected.
+    /// Whether the options make sense, before any data is read.
     pub fn check(&self) -> Result<()> {
-        self.shape.graph(self.agents, self.seed)?;
-        let error = |message: String| Err(Error::input(message));
-        if self.rank == 0 {
-            return error("the rank must be at least 1".into());
-        }
-        if let Some(rho) = self.rho
-            && !(rho >= 0.0 && rho.is_finite())
-        {
-            return error(format!("rho must be 0 or more, found {rho}"));
-        }
+        self.check_table()?;
         if let Some(lambda) = self.regularization
-            && !(lambda >= 0.0 && lambda.is_finite())
+            && lambda > 1.0
+            && self.is_completion()
         {
-            return error(format!(
-                "the regularization must be 0 or more, found {lambda}"
+            return Err(Error::option(
+                "regularization",
+                format!("must be at most 1 for `completion`, found {lambda}"),
             ));
-        }
-        if let Some(centre) = self.centre
-            && !centre.is_finite()
-        {
-            return error(format!("the center must be a number, found {centre}"));
-        }
-        match self.steps {
-            GossipSteps::Given { a, b } if !(a > 0.0 && a.is_finite() && b >= 0.0) => {
-                return error(format!(
-                    "steps a/(1 + bk) need a above 0 and b of 0 or more, found {a} and {b}"
-                ));
-            }
-            GossipSteps::CrossValidated { folds } if folds < 2 => {
-                return error(format!("at least 2 folds are needed, found {folds}"));
-            }
-            GossipSteps::Own if self.precondition => {
-                return error(
-                    "steps that agents choose themselves are scaled already: preconditioning \
-                     is for given ones"
-                        .into(),
-                );
-            }
-            _ => {}
-        }
-        if self.slots == Some(0) || self.report_every == Some(0) {
-            return error("at least 1 slot is needed".into());
         }
         Ok(())
     }
 
-    /// That there is something for each agent, and enough for the rank.
-    fn check_shares(&self, what: &str, count: usize, (m, of): (usize, &str)) -> Result<()> {
-        if self.agents > count {
-            return Err(Error::input(format!(
-                "{} agents are more than the {count} {what} to divide among them",
-                self.agents
-            )));
+    /// Learns the model of the mean subspace.
+    pub fn fit<R: Real>(&self, data: GossipData<'_>) -> Result<Model> {
+        let found = self.fit_agents::<R>(data, Run::default())?;
+        Ok(found.fit.model)
+    }
+
+    /// Learns the model of the mean subspace and that of each agent, with an observer and
+    /// checkpoints. `R` is the precision of stored ratings models.
+    pub fn fit_agents<R: Real>(&self, data: GossipData<'_>, run: Run<'_>) -> Result<GossipFit> {
+        self.check()?;
+        let edges = data.edges;
+        match (data.shared, self.task) {
+            (Divided::Ratings(ratings), GossipTask::Completion) => {
+                self.completion::<R>(ratings.into_owned(), edges, run)
+            }
+            (Divided::Tasks(tasks), GossipTask::Multitask) => self.multitask(tasks, edges, run),
+            (_, task) => Err(Error::option(
+                "task",
+                format!("is `{task}`, which does not learn from such data"),
+            )),
         }
-        if self.rank > m.min(count) {
-            return Err(Error::input(format!(
-                "a rank of {} is not possible with {m} {of} and {count} {what}",
-                self.rank
-            )));
+    }
+
+    /// The options for data of so many users or tasks and so many items or features:
+    /// defaults are lowered to them.
+    fn for_data(&self, (count, what): (usize, &str), (m, of): (usize, &str)) -> Result<Self> {
+        let (usual, mut options) = (Self::default(), self.clone());
+        if self.agents == usual.agents {
+            options.agents = self.agents.min(count).max(2);
         }
-        // Each agent remembers its neighbours, and its last step.
-        let room = 8 * (m * self.rank) as u128 * 12 * self.agents as u128;
-        memory::require(room, &format!("the subspaces of {} agents", self.agents))
+        if self.rank == usual.rank {
+            options.rank = self.rank.min(m).min(count).max(1);
+        }
+        if options.agents > count {
+            return Err(Error::option(
+                "agents",
+                format!("is {}, above the {count} {what} to divide", options.agents),
+            ));
+        }
+        if options.rank > m.min(count) {
+            return Err(Error::option(
+                "rank",
+                format!(
+                    "is {}, above the smaller of {m} {of} and {count} {what}",
+                    options.rank
+                ),
+            ));
+        }
+        // Each agent remembers its neighbors, and its last step.
+        let room = 8 * (m * options.rank) as u128 * 12 * options.agents as u128;
+        memory::require(room, &format!("the subspaces of {} agents", options.agents))?;
+        Ok(options)
+    }
+
+    /// Who talks to whom, and what that is called.
+    fn graph_of(&self, edges: Option<&[(usize, usize)]>) -> Result<(Graph, &'static str)> {
+        let agents = self.agents;
+        let graph = match (edges, self.graph) {
+            (Some(edges), GraphShape::Path) => {
+                let graph = Graph::new(agents, edges.iter().copied());
+                graph.map_err(|e| e.about("edges"))
+            }
+            (Some(_), _) => {
+                return Err(Error::option("graph", "cannot be given beside edges"));
+            }
+            (None, GraphShape::Path) => Graph::path(agents),
+            (None, GraphShape::Ring) => Graph::ring(agents),
+            (None, GraphShape::Grid) => Graph::grid(agents),
+            (None, GraphShape::Star) => Graph::star(agents),
+            (None, GraphShape::Random) => Graph::random(agents, self.seed),
+        };
+        let name = edges.map_or(self.graph.name(), |_| "edges");
+        Ok((graph?, name))
     }
 
     /// What agent `i` owns of so many users or tasks.
@@ -342,92 +318,10 @@ impl Gossip {
         let curvature = squares / (self.agents * self.rank) as f64;
         self.rho.unwrap_or(SHARE_OF_CURVATURE * curvature)
     }
+}
 
-    fn simulation<W: Work + Clone>(
-        &self,
-        works: Vec<W>,
-        rho: f64,
-        steps: Steps,
-    ) -> Result<Simulation<W>> {
-        let starts = match steps {
-            // What each finds alone.
-            Steps::Own => map_blocks(works.len(), 1, self.threads, |i| {
-                alone(&works[i.start], self.rank, self.seed)
-            }),
-            // As in the paper, one for all.
-            Steps::Given { .. } => {
-                let (m, r) = (works[0].dimension(), self.rank);
-                let entry = |i, j| normal_at(self.seed, START, i as u64, j as u64);
-                vec![qf(&Mat::from_fn(m, r, entry))]
-            }
-        };
-        let starts: Option<Vec<Mat<f64>>> = starts.into_iter().collect();
-        let starts = starts.ok_or_else(|| Error::failure("no subspace to start from was found"))?;
-        let settings = Settings {
-            schedule: self.schedule,
-            steps,
-            seed: self.seed,
-            threads: self.threads,
-            ..Settings::default()
-        };
-        let graph = self.shape.graph(self.agents, self.seed)?;
-        Simulation::new(works, graph, rho, &starts, settings)
-    }
-
-    /// The run itself; and whether it was told to stop.
-    fn run<W: Work + Clone>(
-        &self,
-        works: Vec<W>,
-        rho: f64,
-        steps: Steps,
-        watch: WatchGossip<'_>,
-    ) -> Result<(Simulation<W>, bool)> {
-        let slots = self.usual_slots(&self.shape.graph(self.agents, self.seed)?);
-        let every = self.report_every.unwrap_or((slots / 50).max(1));
-        let mut simulation = self.simulation(works, rho, steps)?;
-        for slot in 0..=slots {
-            if slot > 0 {
-                simulation.slot()?;
-            }
-            if slot % every == 0 || slot == slots {
-                let status = simulation.status();
-                if !watch(GossipEvent::Slot(&status)) {
-                    return Ok((simulation, slot < slots));
-                }
-            }
-        }
-        Ok((simulation, false))
-    }
-
-    fn card(&self, status: &Status, rho: f64, steps: Steps) -> GossipCard {
-        GossipCard {
-            agents: self.agents as u64,
-            graph: self.shape.name().into(),
-            rho,
-            schedule: match self.schedule {
-                Schedule::Stochastic => "stochastic".into(),
-                Schedule::Parallel => "parallel".into(),
-            },
-            steps: match steps {
-                Steps::Own => None,
-                Steps::Given { a, b, .. } => Some((a, b)),
-            },
-            precondition: self.precondition,
-            slots: status.slots,
-            cost: status.cost,
-            consensus: status.consensus,
-            messages: status.counters.sent,
-            bytes: status.counters.sent_bytes,
-            agent: None,
-        }
-    }
-
-    /// Steps as the simulation knows them, after a choice.
-    fn given(&self, (a, b): (f64, f64)) -> Steps {
-        Steps::Given {
-            a,
-            b,
-            precondition: self.precondition,
-        }
+impl<'a> Learn<GossipData<'a>> for Gossip {
+    fn learn(&self, data: GossipData<'a>, run: Run<'_>) -> Result<Fit> {
+        Ok(self.fit_agents::<f32>(data, run)?.fit)
     }
 }

@@ -1,57 +1,48 @@
 //! Regression tasks divided among agents: a subspace of the features is agreed on.
 
 use super::choose::{Choice, Fold};
-use super::{Gossip, GossipEvent, GossipSteps, GossipTrial, Gossiped, WatchGossip};
+use super::talk::Talk;
+use super::{Gossip, GossipFit};
 use crate::batch::Tasks;
-use crate::data::{TaskColumns, TaskRows, split_key};
-use crate::gossip::{Regressions, Steps};
+use crate::data::{TaskColumns, split_key};
+use crate::gossip::Regressions;
 use crate::model::Knowledge;
-use crate::task::multitask::Shares;
-use crate::task::{Multitask, MultitaskEvent};
+use crate::task::multitask::{Shares, fingerprint};
+use crate::task::run::{Fit, Run};
+use crate::task::{Multitask, MultitaskEvent, TaskData};
 use crate::{Error, Result};
 
 impl Gossip {
-    /// Learns tasks, divided among the agents in the order they first came. `options` say
-    /// how rows are seen; rank, ridge, seed and threads are those of the gossip. `None`
-    /// where `watch` stops it before the run.
-    pub fn multitask(
+    /// Learns tasks, divided among the agents in the order they first came.
+    pub(super) fn multitask(
         &self,
-        data: &TaskRows,
-        columns: &TaskColumns,
-        options: &Multitask,
-        watch: WatchGossip<'_>,
-    ) -> Result<Option<Gossiped>> {
-        self.check()?;
-        let count = data.names.len();
-        self.check_shares("tasks", count, (data.features.len(), "features"))?;
-        let mut options = options
-            .clone()
-            .rank(self.rank)
-            .seed(self.seed)
-            .threads(self.threads);
-        if let Some(lambda) = self.regularization {
-            options = options.regularization(lambda);
+        data: TaskData<'_>,
+        edges: Option<&[(usize, usize)]>,
+        run: Run<'_>,
+    ) -> Result<GossipFit> {
+        if data.valid.is_some() {
+            return Err(Error::option("valid", "does not apply to gossip"));
         }
-        let mut trials = Vec::new();
-        let shares = Shares::new(&options, data, &mut |event| match event {
-            MultitaskEvent::Iteration(..) | MultitaskEvent::Last => true,
-            MultitaskEvent::Tried(trial) => {
-                let trial = GossipTrial {
-                    regularization: trial.regularization,
-                    steps: None,
-                    error: trial.nmse,
-                };
-                let go_on = watch(GossipEvent::Tried(&trial));
-                trials.push(trial);
-                go_on
-            }
+        let usual = TaskColumns::default();
+        let (data, columns) = (data.rows, data.columns.unwrap_or(&usual));
+        let count = data.names.len();
+        let options = &self.for_data((count, "tasks"), (data.features.len(), "features"))?;
+        let (mut talk, decided) = Talk::new(options, self, edges, fingerprint(data), run)?;
+        let mut frame = options.frame();
+        if let Some(decided) = &decided {
+            frame.regularization = Some(decided.regularization);
+            frame.standardize = decided.standardize;
+        }
+        let shares = Shares::new(&frame, data, &mut |event| match event {
+            MultitaskEvent::Iteration(..) | MultitaskEvent::Last => talk.driver.goes_on(),
+            MultitaskEvent::Tried(trial) => talk.driver.tried(trial.into()),
         })?;
         let Some(shares) = shares else {
-            return Ok(None);
+            return Err(talk.driver.run.no_model());
         };
         let lambda = shares.regularization;
-        let tasks: Result<Vec<Tasks>> = (0..self.agents)
-            .map(|i| shares.tasks(self.share(i, count)))
+        let tasks: Result<Vec<Tasks>> = (0..options.agents)
+            .map(|i| shares.tasks(options.share(i, count)))
             .collect();
         let tasks = tasks?;
         let squares: f64 = tasks.iter().map(Tasks::squares).sum();
@@ -60,36 +51,31 @@ impl Gossip {
                 "the targets are all the same: there is nothing to learn",
             ));
         }
-        let rho = self.usual_rho(squares);
+        let rho = options.usual_rho(squares);
         let works: Vec<Regressions> = tasks
             .into_iter()
             .map(|tasks| Regressions::new(tasks, lambda))
             .collect();
-        let steps = match self.steps {
-            GossipSteps::CrossValidated { .. } => {
-                let choice = Choice {
-                    ridges: vec![lambda],
-                    rho,
-                    fold: &mut |part, parts, lambda| self.task_fold(&works, part, parts, lambda),
-                    trials: &mut trials,
-                };
-                match choice.make(self, watch)? {
-                    Some((_, steps)) => steps,
-                    None => return Ok(None),
-                }
+        let mut decided = match decided {
+            Some(decided) => decided,
+            None => Choice {
+                talk: &mut talk,
+                ridges: vec![lambda],
+                rho,
+                fold: &mut |part, parts, lambda| options.task_fold(&works, part, parts, lambda),
             }
-            GossipSteps::Own => Steps::Own,
-            GossipSteps::Given { a, b } => self.given((a, b)),
+            .make()?,
         };
-        let (simulation, stopped) = self.run(works, rho, steps, watch)?;
+        decided.standardize = Some(shares.standardize);
+        let simulation = talk.run(works, rho, &decided)?;
         let status = simulation.status();
-        let card = self.card(&status, rho, steps);
+        let card = talk.card(&status, rho, &decided);
         let slots = status.slots as usize;
         let mean = simulation.mean()?;
         let whole = shares.model(&mean, 0..count, columns, slots)?;
         let mut models = vec![whole.model];
         for (i, agent) in simulation.agents().iter().enumerate() {
-            let own = self.share(i, count);
+            let own = options.share(i, count);
             models.push(shares.model(agent.subspace(), own, columns, slots)?.model);
         }
         for (i, model) in models.iter_mut().enumerate() {
@@ -102,16 +88,29 @@ impl Gossip {
             model.card.gossip = Some(card);
         }
         let model = models.remove(0);
-        Ok(Some(Gossiped {
-            model,
-            agents: models,
-            status,
-            card,
-            regularization: lambda,
-            trials,
-            stopped,
-            lost_rank: whole.lost_rank,
-        }))
+        let report = talk
+            .finish((&model, whole.lost_rank), &status, &card, &decided)?
+            .with("tasks", count)
+            .with("features", data.features.len())
+            .with("rows", data.len());
+        let fit = Fit { model, report };
+        let agents = models;
+        Ok(GossipFit { fit, agents })
+    }
+
+    /// How rows of regressions are seen, as in batch.
+    fn frame(&self) -> Multitask {
+        Multitask {
+            rank: self.rank,
+            regularization: self.regularization,
+            standardize: self.standardize,
+            no_bias: self.no_bias,
+            no_common: self.no_common,
+            common_ridge: self.common_ridge,
+            seed: self.seed,
+            threads: self.threads,
+            ..Multitask::default()
+        }
     }
 
     /// The rows of all tasks, without and with one part of them.

@@ -293,7 +293,7 @@ impl From<&TaskTrial> for Trial {
 }
 
 /// Changes when the rows do.
-fn fingerprint(data: &TaskRows) -> u64 {
+pub(super) fn fingerprint(data: &TaskRows) -> u64 {
     let mut hash = Fingerprint(0);
     hash.ids(&data.names);
     hash.ids(&data.features);

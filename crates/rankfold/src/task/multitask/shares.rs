@@ -18,7 +18,8 @@ pub(crate) struct Shares<'a> {
     data: &'a TaskRows,
     ground: Ground,
     common: Option<Mat<f64>>,
-    standardize: Standardize,
+    /// How features and targets are scaled.
+    pub standardize: Standardize,
     /// λ.
     pub regularization: f64,
     chosen: Option<TaskTrial>,

@@ -1,0 +1,261 @@
+//! The run of agents: from works and settings to subspaces, slot by slot, on the
+//! driver that all batch solvers have.
+
+use super::{Gossip, GossipInit};
+use crate::batch::{Ended, SolverState};
+use crate::gossip::{Graph, Settings, Simulation, Status, Steps, Work, alone};
+use crate::linalg::qf;
+use crate::model::{GossipCard, Metrics, Model, Standardize};
+use crate::parallel::map_blocks;
+use crate::random::normal_at;
+use crate::task::course::Course;
+use crate::task::driver::Driver;
+use crate::task::inputs::Fingerprint;
+use crate::task::run::{Report, Run, Unit};
+use crate::{Error, Result};
+use faer::Mat;
+use serde::{Deserialize, Serialize};
+
+/// The side of random numbers that starts are made of; agent i has one for itself at
+/// i + 1 above it.
+const START: u64 = 0x6764;
+
+/// The state of a simulation in a checkpoint.
+const SOLVER: &str = "gossip";
+
+/// What is decided before the run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Decided {
+    /// λ.
+    pub regularization: f64,
+    /// a and b, where agents do not choose their steps.
+    pub steps: Option<(f64, f64)>,
+    /// How features and targets of regressions are scaled.
+    pub standardize: Option<Standardize>,
+}
+
+/// A run of agents.
+pub(super) struct Talk<'a, 'r> {
+    pub options: &'a Gossip,
+    pub driver: Driver<'r, ()>,
+    graph: Graph,
+    graph_name: &'static str,
+    slots: u64,
+    every: u64,
+    /// Where a checkpoint stands.
+    resumed: Option<SolverState>,
+}
+
+impl<'a, 'r> Talk<'a, 'r> {
+    /// A run on data of this fingerprint, and what was decided where it is resumed.
+    pub fn new(
+        options: &'a Gossip,
+        given: &Gossip,
+        edges: Option<&[(usize, usize)]>,
+        fingerprint: u64,
+        run: Run<'r>,
+    ) -> Result<(Self, Option<Decided>)> {
+        let (graph, graph_name) = options.graph_of(edges)?;
+        let slots = options.usual_slots(&graph);
+        let every = options.curve_every.unwrap_or((slots / 50).max(1));
+        // Other edges are another run.
+        let ends = graph
+            .edges()
+            .iter()
+            .flat_map(|&(i, j)| [i as u32, j as u32]);
+        let mut hash = Fingerprint(fingerprint);
+        hash.numbers(ends.collect::<Vec<u32>>().into_iter());
+        let course = Course::new(slots, Some(every));
+        let mut driver = Driver::new(run, course, given, hash.0)?;
+        let resumed = driver.resume(given)?;
+        let decided = resumed.as_ref().map(|resumed| resumed.stage::<Decided>());
+        let talk = Talk {
+            options,
+            driver,
+            graph,
+            graph_name,
+            slots,
+            every,
+            resumed: resumed.map(|resumed| resumed.solver),
+        };
+        Ok((talk, decided.transpose()?))
+    }
+
+    /// An error where the observer has asked for a stop.
+    pub fn go_on(&mut self) -> Result<()> {
+        match self.driver.goes_on() {
+            true => Ok(()),
+            false => Err(self.driver.run.no_model()),
+        }
+    }
+
+    /// Steps as the simulation knows them.
+    pub fn steps(&self, decided: &Decided) -> Steps {
+        let precondition = self.options.precondition;
+        decided
+            .steps
+            .map_or(Steps::Own, |(a, b)| Steps::Given { a, b, precondition })
+    }
+
+    /// Agents at their starts.
+    pub fn simulation<W: Work + Clone>(
+        &self,
+        works: Vec<W>,
+        rho: f64,
+        steps: Steps,
+    ) -> Result<Simulation<W>> {
+        let options = self.options;
+        let random = |side: u64| {
+            let entry = |i, j| normal_at(options.seed, side, i as u64, j as u64);
+            qf(&Mat::from_fn(works[0].dimension(), options.rank, entry))
+        };
+        let usual = match steps {
+            Steps::Own => GossipInit::Own,
+            // As in the paper.
+            Steps::Given { .. } => GossipInit::Shared,
+        };
+        let starts: Vec<Option<Mat<f64>>> = match options.init.unwrap_or(usual) {
+            GossipInit::Own => map_blocks(works.len(), 1, options.thread_count(), |i| {
+                alone(&works[i.start], options.rank, options.seed)
+            }),
+            GossipInit::Shared => vec![random(START)],
+            GossipInit::Random => (1..=works.len() as u64)
+                .map(|i| random(START + (i << 16)))
+                .collect(),
+        };
+        let starts: Option<Vec<Mat<f64>>> = starts.into_iter().collect();
+        let starts = starts.ok_or_else(|| Error::failure("no subspace to start from was found"))?;
+        let graph = self.graph.clone();
+        Simulation::new(works, graph, rho, &starts, self.settings(steps))
+    }
+
+    fn settings(&self, steps: Steps) -> Settings {
+        Settings {
+            schedule: self.options.schedule,
+            steps,
+            seed: self.options.seed,
+            threads: self.options.thread_count(),
+            ..Settings::default()
+        }
+    }
+
+    /// A run that is not told of, for a trial.
+    pub fn try_out<W: Work + Clone>(
+        &mut self,
+        works: Vec<W>,
+        rho: f64,
+        steps: Steps,
+    ) -> Result<Simulation<W>> {
+        let mut simulation = self.simulation(works, rho, steps)?;
+        for slot in 1..=self.slots {
+            simulation.slot()?;
+            if slot % self.every == 0 {
+                self.go_on()?;
+            }
+        }
+        Ok(simulation)
+    }
+
+    /// The run itself, from the start or from a checkpoint.
+    pub fn run<W: Work + Clone>(
+        &mut self,
+        works: Vec<W>,
+        rho: f64,
+        decided: &Decided,
+    ) -> Result<Simulation<W>> {
+        self.driver.decided(decided)?;
+        let steps = self.steps(decided);
+        let mut simulation = match self.resumed.take() {
+            None => {
+                let simulation = self.simulation(works, rho, steps)?;
+                self.driver.start(told(&simulation.status()));
+                simulation
+            }
+            Some(state) => {
+                let (graph, settings) = (self.graph.clone(), self.settings(steps));
+                let rank = self.options.rank;
+                Simulation::restore(works, graph, rho, rank, settings, &state.bytes)?
+            }
+        };
+        while self.driver.course.counters.steps < self.slots {
+            simulation.slot()?;
+            let simulation = &simulation;
+            let slots = self.driver.course.counters.steps as usize + 1;
+            let state = || SolverState::new(SOLVER, slots).with_bytes(simulation.checkpoint());
+            if !self.driver.slot(|| told(&simulation.status()), &state) {
+                break;
+            }
+        }
+        self.driver.check_interrupted()?;
+        Ok(simulation)
+    }
+
+    /// What models say of the run.
+    pub fn card(&self, status: &Status, rho: f64, decided: &Decided) -> GossipCard {
+        GossipCard {
+            agents: self.options.agents as u64,
+            graph: self.graph_name.into(),
+            rho,
+            schedule: self.options.schedule.name().into(),
+            steps: decided.steps,
+            precondition: self.options.precondition,
+            slots: status.slots,
+            cost: status.cost,
+            consensus: status.consensus,
+            messages: status.counters.sent,
+            bytes: status.counters.sent_bytes,
+            agent: None,
+        }
+    }
+
+    /// Tells the end, and what was done.
+    pub fn finish(
+        &mut self,
+        (model, lost_rank): (&Model, Option<usize>),
+        status: &Status,
+        card: &GossipCard,
+        decided: &Decided,
+    ) -> Result<Report> {
+        let mut report = self
+            .driver
+            .finish(Ended::Iterations)?
+            .with("task", self.options.task.name())
+            .with("solver", "gossip")
+            .with("agents", card.agents)
+            .with("graph", card.graph.as_str())
+            .with("schedule", card.schedule.as_str())
+            .with("rho", card.rho)
+            .with("regularization", decided.regularization)
+            .with("step_a", decided.steps.map(|steps| steps.0))
+            .with("step_b", decided.steps.map(|steps| steps.1))
+            .with("precondition", card.precondition)
+            .with("slots", status.slots)
+            .with("cost", status.cost)
+            .with("consensus", status.consensus)
+            .with("messages", status.counters.sent)
+            .with("bytes", status.counters.sent_bytes);
+        report.unit = Unit::Slots;
+        report.counters.updates = status.counters.steps;
+        report.counters.refused = status.counters.refused_steps;
+        if let Some(asked) = lost_rank {
+            report.notes.push(format!(
+                "the mean model has rank {} only, not {asked}",
+                model.rank()
+            ));
+        }
+        Ok(report)
+    }
+}
+
+/// The cost of a run, and what the curve says beside it.
+fn told(status: &Status) -> (f64, Metrics) {
+    let counters = &status.counters;
+    let metrics = [
+        ("cost", status.cost),
+        ("consensus", status.consensus),
+        ("messages", counters.sent as f64),
+        ("bytes", counters.sent_bytes as f64),
+    ];
+    let metrics = metrics.map(|(name, value)| (name.to_owned(), value));
+    (status.cost, metrics.into_iter().collect())
+}
