@@ -7,9 +7,10 @@
 //!   [`Pairs`] with values, [`Metric`] for distances, [`Kernel`] and [`task::Map`] of
 //!   items, [`Completion`] of ratings, [`Multitask`] regression, and [`Gossip`] between
 //!   agents that keep their data.
-//! - All tasks but gossip have the same shape: options with setters, `fit` for a whole
-//!   data set, `fit_with` with validation data and a [`task::Run`], which observes,
-//!   saves and resumes. [`task::Session`] lets you drive a run that learns step by step.
+//! - All tasks have the same shape: options with setters, `fit` for a whole data set,
+//!   `fit_with` (`fit_agents` for gossip) with validation data and a [`task::Run`], which
+//!   observes, saves and resumes. [`task::Session`] lets you drive a run that learns step
+//!   by step, and `begin` starts a learner that has seen nothing.
 //! - [`data`] reads files and makes data of values in memory.
 //! - [`Model`] stands alone in one file, scores rows and finds neighbors, and learns more
 //!   as a [`task::Online`], a [`task::RatingLearner`] or a [`task::TaskLearner`].

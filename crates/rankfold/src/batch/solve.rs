@@ -92,8 +92,8 @@ pub enum Ended {
     Converged,
     /// It did all iterations.
     Iterations,
-    /// It was told to.
-    Told,
+    /// The observer asked for it.
+    Interrupted,
 }
 
 /// Where a solver came to.
@@ -193,7 +193,7 @@ impl<'a, P> Run<'a, P> {
             state: &|| state(begun()),
         };
         if !(self.observer)(&iteration) {
-            self.ended = Some(Ended::Told);
+            self.ended = Some(Ended::Interrupted);
         }
     }
 

@@ -2,6 +2,7 @@
 //! learner and the metrics.
 
 mod average;
+mod begin;
 mod checkpoint;
 mod completion;
 mod course;
@@ -37,9 +38,7 @@ pub use metric::{
     Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricSolver, PairsFrom,
     StepSchedule, squared_distance_levels,
 };
-pub use multitask::{
-    Multitask, MultitaskEvent, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner, TaskTrial,
-};
+pub use multitask::{Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner};
 pub use online::Online;
 pub use pairs::{Pairs, PairsData, PairsSession, PairsSolver};
 pub use pretrain::{ChosenStep, StepTrial, choose_step};

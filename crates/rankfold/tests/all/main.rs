@@ -4,6 +4,7 @@ mod allocations;
 mod aroma;
 mod baselines;
 mod batch;
+mod begin;
 mod common;
 mod dense_bench;
 mod golden;

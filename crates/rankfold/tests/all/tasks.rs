@@ -9,9 +9,10 @@ use rankfold::online::Rule;
 use rankfold::options::Options;
 use rankfold::random::normal_at;
 use rankfold::task::{
-    Event, Fit, Gossip, GossipData, GossipTask, Init, KernelData, Learn, Map, MapData, MetricData,
-    MetricSolver, PairsData, PairsSolver, RankingData, RatingData, Report, Run, SimilarityData,
-    Stop, TaskData, TrainingData,
+    Checkpoint, CompletionInit, CompletionLearner, Event, Fit, Gossip, GossipData, GossipTask,
+    Init, KernelData, Learn, Map, MapData, MetricData, MetricSolver, MultitaskSolver, PairsData,
+    PairsSolver, RankingData, RatingData, Report, Run, SimilarityData, Stop, TaskData,
+    TrainingData,
 };
 use rankfold::{
     Completion, Ids, Kernel, Metric, Model, Multitask, Pairs, Ranking, Result, Rows, Similarity,
@@ -220,6 +221,76 @@ fn multitask_keeps_the_laws() {
         None,
         &quiet,
     );
+}
+
+/// Stops a run when it has done so many iterations, and goes on from the checkpoint. The
+/// iterations that are counted then, and whether both models have the same bytes.
+fn resumed<T: Learn<D>, D: Clone>(task: &T, data: D, stop: u64) -> (Vec<u64>, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    let bytes = |fit: Fit| {
+        let path = folder.path().join("model");
+        fit.model.save(&path).unwrap();
+        std::fs::read(path).unwrap()
+    };
+    let whole = bytes(task.learn(data.clone(), Run::default()).unwrap());
+    let run = Run::default()
+        .observed(|event| !matches!(event, Event::Progress { done, .. } if *done == stop))
+        .checkpoint(&path, None);
+    task.learn(data.clone(), run).unwrap_err();
+    let mut counted = Vec::new();
+    let run = Run::default()
+        .observed(|event| {
+            assert!(!matches!(event, Event::Tried(_)), "nothing is chosen again");
+            if let Event::Progress { done, .. } = event {
+                counted.push(*done);
+            }
+            true
+        })
+        .resume(Checkpoint::load(&path).unwrap());
+    let again = bytes(task.learn(data, run).unwrap());
+    (counted, again == whole)
+}
+
+#[test]
+fn a_resumed_fit_does_not_start_again() {
+    let ratings = ratings();
+    use CompletionLearner::*;
+    let (spectral, continuation) = (CompletionInit::Spectral, CompletionInit::Continuation);
+    // The stages of a continuation are six sweeps of `als` and four steps in a trust region.
+    let cases = [
+        Bayes, Als, Polar, Balanced, Embedded, Grassmann, Gradient, Svp, OptSpace,
+    ];
+    let cases = cases.map(|learner| (learner, spectral, 2));
+    let staged = [(Als, continuation, 9), (Grassmann, continuation, 6)];
+    for (learner, init, stop) in cases.into_iter().chain(staged) {
+        let mut task = Completion::new(learner)
+            .rank(2)
+            .iterations(9)
+            .tolerance(0.0);
+        if learner != Bayes {
+            task = task.init(init);
+        }
+        if learner.has_penalty() {
+            task = task.regularization(1e-3);
+        }
+        let (counted, same) = resumed(&task, RatingData::from(&ratings), stop);
+        assert!(same, "{learner} {init}");
+        assert!(
+            counted.iter().all(|done| *done > stop),
+            "{learner} {init}: {counted:?}"
+        );
+    }
+    let tasks = regressions();
+    for solver in [MultitaskSolver::TrustRegion, MultitaskSolver::Cg] {
+        let task = Multitask::default().rank(2).solver(solver);
+        let (counted, same) = resumed(&task, TaskData::from(&tasks), 4);
+        assert!(same, "{solver}");
+        assert!(
+            counted.iter().all(|done| *done > 4),
+            "{solver}: {counted:?}"
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::fit::Fit;
 use super::learner::{CompletionLearner, CompletionSolver, Method};
 use crate::Result;
 use crate::batch::{Fitted, Observed, Part, View};
+use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 /// Iterations without a better model after which a run is given up.
@@ -25,7 +26,7 @@ const EXACT: f64 = 1e-8;
 const RANK_PATIENCE: usize = 2;
 
 /// A penalty that was tried.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The rank.
     pub rank: usize,
@@ -85,7 +86,7 @@ impl Judge<'_> {
         warm: Option<&Fitted>,
     ) -> Result<Option<Tried>> {
         let mut best: Option<Tried> = None;
-        let mut told = false;
+        let mut interrupted = false;
         // Where a penalty alone keeps models from learning too much, they are
         // judged when they are done; others stop when they are best.
         let early = !matches!(
@@ -100,15 +101,16 @@ impl Judge<'_> {
             iterations,
             noise,
             ..
-        } = method.fit(observed, part, rank, warm, &mut |n, cost, model| {
-            if !(self.go_on)(Seen::Iteration(cost, model)) {
-                told = true;
+        } = method.fit(observed, part, rank, warm, None, &mut |moment| {
+            let n = moment.number;
+            if !(self.go_on)(Seen::Iteration(moment.cost, moment.model)) {
+                interrupted = true;
                 return false;
             }
             if !early {
                 return true;
             }
-            let model = model();
+            let model = (moment.model)();
             // On the way up to the rank nothing is judged.
             if model.rank() < rank {
                 return true;
@@ -132,7 +134,7 @@ impl Judge<'_> {
             best.as_ref()
                 .is_none_or(|b| n < b.trial.iterations + patience)
         })?;
-        if told {
+        if interrupted {
             return Ok(None);
         }
         let tried = best.unwrap_or_else(|| Tried {

@@ -4,11 +4,12 @@ use super::learner::{CompletionInit, CompletionLearner, CompletionSolver, Method
 use super::online::{factors_of, form_for, gain, rule_of, step_on, tall_factors};
 use crate::Result;
 use crate::batch::{
-    Als, Armijo, Bayes, Completion, Ended, Fitted, Limits, Observed, OptSpace, Part, Penalty,
-    Regression, Ridge, Solver, Subspace, Svp, View, grow, trimmed_start,
+    Als, Armijo, Bayes, Completion, Ended, Fitted, Iteration, Limits, Objective, Observed,
+    OptSpace, Part, Penalty, Posterior, Regression, Ridge, Solved, Solver, SolverState, Subspace,
+    Svp, View, grow, trimmed_start,
 };
 use crate::linalg::qf;
-use crate::manifold::{Balanced, Biased, Embedded, Factors, FixedRank, Polar};
+use crate::manifold::{Balanced, Biased, Blocks, Embedded, Factors, FixedRank, Polar};
 use crate::online::AnyLearner;
 use crate::random::{Random, normal_at};
 use faer::Mat;
@@ -22,9 +23,36 @@ pub(super) struct Fit {
     pub noise: Option<f64>,
 }
 
-/// Called after each iteration with its number, the cost after it and a snapshot of the
-/// model; false ends the work.
-pub(super) type See<'a> = &'a mut dyn FnMut(usize, f64, &dyn Fn() -> Fitted) -> bool;
+/// An iteration of a fit.
+pub(super) struct Moment<'a> {
+    /// Its number, from 1.
+    pub number: usize,
+    /// The cost after it; not a number where it was not computed.
+    pub cost: f64,
+    /// The model after it.
+    pub model: &'a dyn Fn() -> Fitted,
+    /// From which the fit can go on; without it a resumed fit starts again.
+    pub state: Option<&'a dyn Fn() -> SolverState>,
+}
+
+/// Called after each iteration; false ends the work.
+pub(super) type Observer<'a> = &'a mut dyn FnMut(&Moment<'_>) -> bool;
+
+/// Tells an observer what a solver did; `model` makes a model of its point.
+fn tell<P>(observer: Observer<'_>, step: &Iteration<'_, P>, model: &dyn Fn(&P) -> Fitted) -> bool {
+    observer(&Moment {
+        number: step.number,
+        cost: step.cost,
+        model: &|| model(step.at),
+        state: Some(&|| step.state()),
+    })
+}
+
+/// Iterations before those of the solver, in its state.
+pub(super) const STAGES: &str = "stages";
+
+/// The noise that was found, in the state of the solver.
+const NOISE: &str = "noise";
 
 /// The purpose of the random order of entries.
 const ORDER: u64 = 0x0de5;
@@ -71,19 +99,20 @@ pub(super) fn biases_only(entries: View<'_>, biases: bool, threads: usize) -> Fi
 }
 
 impl Method {
-    /// Fits the kept entries at a rank; from a model of smaller rank where one is
-    /// given.
+    /// Fits the kept entries at a rank; from a model of smaller rank, or from the state
+    /// of the same fit, where one is given.
     pub(super) fn fit(
         &self,
         observed: &Observed,
         part: Part,
         rank: usize,
         warm: Option<&Fitted>,
-        see: See<'_>,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
     ) -> Result<Fit> {
         let entries = observed.part(part);
         if self.learner == CompletionLearner::Bayes {
-            return Ok(self.bayes(entries, rank, see));
+            return self.bayes(entries, rank, state, observer);
         }
         let base = match warm {
             Some(warm) => warm.clone(),
@@ -91,7 +120,7 @@ impl Method {
         };
         if self.solver == CompletionSolver::Online {
             let more = rank - base.rank();
-            return self.online(entries, self.grown(entries, base, more), see);
+            return self.online(entries, self.grown(entries, base, more), observer);
         }
         match self.learner {
             CompletionLearner::Grassmann | CompletionLearner::Svp | CompletionLearner::OptSpace => {
@@ -102,25 +131,34 @@ impl Method {
                     centre: base.centre,
                     ..fitted
                 };
-                let mut see = |n: usize, cost: f64, model: &dyn Fn() -> Fitted| {
-                    see(n, cost, &|| offset(model()))
+                let mut observer = |moment: &Moment<'_>| {
+                    observer(&Moment {
+                        model: &|| offset((moment.model)()),
+                        ..*moment
+                    })
                 };
                 let bare = Fitted {
                     biases: None,
                     centre: 0.0,
                     ..base.clone()
                 };
-                let fit = self.staged(left.part(part), bare, rank, &mut see);
+                let fit = self.staged(left.part(part), bare, rank, state, &mut observer)?;
                 Ok(Fit {
                     fitted: offset(fit.fitted),
                     ..fit
                 })
             }
-            _ => Ok(self.staged(entries, base, rank, see)),
+            _ => self.staged(entries, base, rank, state, observer),
         }
     }
 
-    fn bayes(&self, entries: View<'_>, rank: usize, see: See<'_>) -> Fit {
+    fn bayes(
+        &self,
+        entries: View<'_>,
+        rank: usize,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
+    ) -> Result<Fit> {
         let bayes = Bayes {
             entries,
             rank,
@@ -129,22 +167,32 @@ impl Method {
             seed: self.seed,
             threads: self.threads,
         };
-        let mut noise = None;
-        let solved = bayes.solve(self.iterations, self.tolerance, &mut |sweep| {
+        let mut noise = state.and_then(|state| state.numbers.get(NOISE).copied());
+        let mut each = |sweep: &Iteration<'_, _>| {
             noise = Some(sweep.cost);
-            see(sweep.number, sweep.cost, &|| sweep.at.model())
-        });
-        Fit {
+            observer(&Moment {
+                number: sweep.number,
+                cost: sweep.cost,
+                model: &|| Posterior::model(sweep.at),
+                state: Some(&|| sweep.state().with_number(NOISE, sweep.cost)),
+            })
+        };
+        let (sweeps, tolerance) = (self.iterations, self.tolerance);
+        let solved = match state {
+            None => bayes.solve(sweeps, tolerance, &mut each),
+            Some(state) => bayes.resume(state, sweeps, tolerance, &mut each)?,
+        };
+        Ok(Fit {
             fitted: solved.point,
             iterations: solved.iterations,
             ended: solved.ended,
             noise,
-        }
+        })
     }
 
     /// Passes over the entries in random order, a step for each. Steps shrink from
     /// pass to pass.
-    fn online(&self, entries: View<'_>, start: Fitted, see: See<'_>) -> Result<Fit> {
+    fn online(&self, entries: View<'_>, start: Fitted, observer: Observer<'_>) -> Result<Fit> {
         let rule = rule_of(self.learner).expect("an online learner");
         let size = self.pace / gain(self.learner, &start);
         let form = form_for(Some(rule), tall_factors::<f64>(&start)?)?;
@@ -194,8 +242,14 @@ impl Method {
                 );
             }
             done = pass + 1;
-            if !see(done, f64::NAN, &|| model(&learner, &biases)) {
-                ended = Ended::Told;
+            let moment = Moment {
+                number: done,
+                cost: f64::NAN,
+                model: &|| model(&learner, &biases),
+                state: None,
+            };
+            if !observer(&moment) {
+                ended = Ended::Interrupted;
                 break;
             }
         }
@@ -208,9 +262,22 @@ impl Method {
     }
 
     /// Grows a model to the rank, by the start that was asked for, then solves.
-    fn staged(&self, entries: View<'_>, base: Fitted, rank: usize, see: See<'_>) -> Fit {
+    fn staged(
+        &self,
+        entries: View<'_>,
+        base: Fitted,
+        rank: usize,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
+    ) -> Result<Fit> {
         let mut done = 0;
         let mut model = base;
+        if let Some(state) = state {
+            // The stages are behind it. Any model of the rank has the shapes of the state.
+            done = state.number(STAGES)? as usize;
+            let more = rank - model.rank();
+            model = self.grown(entries, model, more);
+        }
         while model.rank() < rank {
             let more = match self.start {
                 CompletionInit::Continuation => 1,
@@ -218,32 +285,46 @@ impl Method {
             };
             model = self.grown(entries, model, more);
             if model.rank() < rank {
-                let mut told = false;
-                let fit = self.run(entries, model, stage(self), &mut |n, cost, model| {
-                    told = !see(done + n, cost, model);
-                    !told
-                });
+                let mut interrupted = false;
+                let fit = self.run(entries, model, stage(self), None, &mut |moment| {
+                    interrupted = !observer(&Moment {
+                        number: done + moment.number,
+                        state: None,
+                        ..*moment
+                    });
+                    !interrupted
+                })?;
                 (model, done) = (fit.fitted, done + fit.iterations);
-                if told {
+                if interrupted {
                     // The rest of the rank is there, if only as a start.
                     let more = rank - model.rank();
                     model = self.grown(entries, model, more);
-                    return Fit {
+                    return Ok(Fit {
                         fitted: model,
                         iterations: done,
-                        ended: Ended::Told,
+                        ended: Ended::Interrupted,
                         noise: None,
-                    };
+                    });
                 }
             }
         }
-        let fit = self.run(entries, model, self.iterations, &mut |n, cost, model| {
-            see(done + n, cost, model)
-        });
-        Fit {
+        let mut each = |moment: &Moment<'_>| {
+            let state = moment.state;
+            let state = || {
+                let state = state.expect("every solver has one")();
+                state.with_number(STAGES, done as f64)
+            };
+            observer(&Moment {
+                number: done + moment.number,
+                state: Some(&state),
+                ..*moment
+            })
+        };
+        let fit = self.run(entries, model, self.iterations, state, &mut each)?;
+        Ok(Fit {
             iterations: done + fit.iterations,
             ..fit
-        }
+        })
     }
 
     /// The model with columns added to its factors.
@@ -310,7 +391,14 @@ impl Method {
     }
 
     /// Solves at the rank that the model has.
-    fn run(&self, entries: View<'_>, model: Fitted, iterations: usize, see: See<'_>) -> Fit {
+    fn run(
+        &self,
+        entries: View<'_>,
+        model: Fitted,
+        iterations: usize,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
+    ) -> Result<Fit> {
         let problem = Completion {
             entries,
             centre: model.centre,
@@ -325,26 +413,30 @@ impl Method {
                     power: self.power,
                     threads: self.threads,
                 };
-                let solved = als.solve(model, limits, &mut |sweep| {
-                    see(sweep.number, sweep.cost, &|| sweep.at.clone())
-                });
-                Fit {
-                    fitted: solved.point,
-                    iterations: solved.iterations,
-                    ended: solved.ended,
-                    noise: None,
-                }
+                let mut each =
+                    |sweep: &Iteration<'_, Fitted>| tell(&mut *observer, sweep, &Fitted::clone);
+                let solved = match state {
+                    None => als.solve(model, limits, &mut each),
+                    Some(state) => als.resume(model.rank(), state, limits, &mut each)?,
+                };
+                Ok(fit_of(solved, |fitted| fitted))
             }
             CompletionLearner::Polar => {
                 let polar = Polar {
                     retraction: self.retraction,
                 };
-                self.geometry(problem, polar, model, limits, see)
+                self.geometry(problem, polar, model, limits, state, observer)
             }
-            CompletionLearner::Balanced => self.geometry(problem, Balanced, model, limits, see),
-            CompletionLearner::Embedded => self.geometry(problem, Embedded, model, limits, see),
-            CompletionLearner::Gradient => self.geometry(problem, Factors, model, limits, see),
-            CompletionLearner::Grassmann => self.subspace(entries, model, limits, see),
+            CompletionLearner::Balanced => {
+                self.geometry(problem, Balanced, model, limits, state, observer)
+            }
+            CompletionLearner::Embedded => {
+                self.geometry(problem, Embedded, model, limits, state, observer)
+            }
+            CompletionLearner::Gradient => {
+                self.geometry(problem, Factors, model, limits, state, observer)
+            }
+            CompletionLearner::Grassmann => self.subspace(entries, model, limits, state, observer),
             CompletionLearner::Svp => {
                 let start = (model.left.clone(), model.right.clone());
                 let with = |left: &Mat<f64>, right: &Mat<f64>| Fitted {
@@ -352,38 +444,28 @@ impl Method {
                     right: right.clone(),
                     ..model.clone()
                 };
-                let solved = Svp { problem }.solve(start, limits, &mut |step| {
-                    see(step.number, step.cost, &|| with(&step.at.0, &step.at.1))
-                });
-                Fit {
-                    fitted: with(&solved.point.0, &solved.point.1),
-                    iterations: solved.iterations,
-                    ended: solved.ended,
-                    noise: None,
-                }
+                let with = |(left, right): &(Mat<f64>, Mat<f64>)| with(left, right);
+                let mut each = |step: &Iteration<'_, _>| tell(&mut *observer, step, &with);
+                let svp = Svp { problem };
+                let solved = match state {
+                    None => svp.solve(start, limits, &mut each),
+                    Some(state) => svp.resume(model.rank(), state, limits, &mut each)?,
+                };
+                Ok(fit_of(solved, |point| with(&point)))
             }
             CompletionLearner::OptSpace => {
                 let objective = OptSpace { problem };
                 let start = orthonormal(&model.left).zip(orthonormal(&model.right));
                 let Some((u, v)) = start else {
-                    return unsolved(model);
+                    return Ok(unsolved(model));
                 };
-                let with = |at: &[Mat<f64>]| Fitted {
+                let with = |at: &Blocks| Fitted {
                     left: &at[0] * objective.core(&at[0], &at[1]),
                     right: at[1].clone(),
                     ..model.clone()
                 };
-                let solved = self
-                    .solver()
-                    .solve(&objective, vec![u, v], limits, &mut |step| {
-                        see(step.number, step.cost, &|| with(step.at))
-                    });
-                Fit {
-                    fitted: with(&solved.point),
-                    iterations: solved.iterations,
-                    ended: solved.ended,
-                    noise: None,
-                }
+                let start = Start::new(vec![u, v], model.rank(), state);
+                self.solve(&objective, start, limits, &with, observer)
             }
             CompletionLearner::Auto | CompletionLearner::Bayes | CompletionLearner::Loreta => {
                 unreachable!("not solved by stages")
@@ -407,10 +489,11 @@ impl Method {
         manifold: M,
         model: Fitted,
         limits: Limits,
-        see: See<'_>,
-    ) -> Fit {
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
+    ) -> Result<Fit> {
         let Some(mut start) = manifold.point(&model.left, &model.right) else {
-            return unsolved(model);
+            return Ok(unsolved(model));
         };
         let count = problem.entries.count.max(1) as f64;
         // Biases have the ridge of so many entries, as in biases alone.
@@ -435,7 +518,7 @@ impl Method {
             },
             ridge,
         };
-        let with = |at: &[Mat<f64>]| {
+        let with = |at: &Blocks| {
             let (w, biases) = regression.space.parts(at);
             let (left, right) = regression.space.inner.factors(w);
             let column = |b: &Mat<f64>| (0..b.nrows()).map(|i| b[(i, 0)]).collect();
@@ -449,20 +532,18 @@ impl Method {
                 centre: model.centre,
             }
         };
-        let solved = self
-            .solver()
-            .solve(&regression, start, limits, &mut |step| {
-                see(step.number, step.cost, &|| with(step.at))
-            });
-        Fit {
-            fitted: with(&solved.point),
-            iterations: solved.iterations,
-            ended: solved.ended,
-            noise: None,
-        }
+        let start = Start::new(start, model.rank(), state);
+        self.solve(&regression, start, limits, &with, observer)
     }
 
-    fn subspace(&self, entries: View<'_>, model: Fitted, limits: Limits, see: See<'_>) -> Fit {
+    fn subspace(
+        &self,
+        entries: View<'_>,
+        model: Fitted,
+        limits: Limits,
+        state: Option<&SolverState>,
+        observer: Observer<'_>,
+    ) -> Result<Fit> {
         // The subspace is that of the side with fewer lines.
         let flip = entries.rows.len() > entries.columns.len();
         let problem = Subspace {
@@ -472,7 +553,7 @@ impl Method {
             ridge: Ridge::OffMask,
             threads: self.threads,
         };
-        let with = |at: &[Mat<f64>]| {
+        let with = |at: &Blocks| {
             let (u, w) = (at[0].clone(), problem.weights(&at[0]));
             let (left, right) = if flip { (w, u) } else { (u, w) };
             Fitted {
@@ -483,19 +564,55 @@ impl Method {
         };
         let side = if flip { &model.right } else { &model.left };
         let Some(start) = orthonormal(side) else {
-            return unsolved(model);
+            return Ok(unsolved(model));
         };
-        let solved = self
-            .solver()
-            .solve(&problem, vec![start], limits, &mut |step| {
-                see(step.number, step.cost, &|| with(step.at))
-            });
-        Fit {
-            fitted: with(&solved.point),
-            iterations: solved.iterations,
-            ended: solved.ended,
-            noise: None,
+        let start = Start::new(vec![start], model.rank(), state);
+        self.solve(&problem, start, limits, &with, observer)
+    }
+
+    /// Solves a problem on a manifold, from a start or from a state.
+    fn solve<O: Objective>(
+        &self,
+        objective: &O,
+        start: Start<'_>,
+        limits: Limits,
+        model: &dyn Fn(&Blocks) -> Fitted,
+        observer: Observer<'_>,
+    ) -> Result<Fit> {
+        let mut each = |step: &Iteration<'_>| tell(&mut *observer, step, model);
+        let solved = match start {
+            Start::At(point) => self.solver().solve(objective, point, limits, &mut each),
+            Start::From(rank, state) => {
+                let solver = self.solver();
+                solver.resume(objective, rank, state, limits, &mut each)?
+            }
+        };
+        Ok(fit_of(solved, |point| model(&point)))
+    }
+}
+
+/// Where a solver on a manifold begins.
+enum Start<'a> {
+    At(Blocks),
+    /// At this rank, from this state.
+    From(usize, &'a SolverState),
+}
+
+impl<'a> Start<'a> {
+    fn new(point: Blocks, rank: usize, state: Option<&'a SolverState>) -> Self {
+        match state {
+            None => Start::At(point),
+            Some(state) => Start::From(rank, state),
         }
+    }
+}
+
+fn fit_of<P>(solved: Solved<P>, model: impl FnOnce(P) -> Fitted) -> Fit {
+    Fit {
+        fitted: model(solved.point),
+        iterations: solved.iterations,
+        ended: solved.ended,
+        noise: None,
     }
 }
 

@@ -23,7 +23,7 @@ use super::hold_out::hold_out;
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run};
 use super::{Learn, check_validation, threads};
-use crate::batch::{Ended, Fitted, Observed, Part};
+use crate::batch::{Ended, Fitted, Observed, Part, SolverState};
 use crate::data::Ratings;
 use crate::form::{Factored, Tall};
 use crate::linalg::Retraction;
@@ -32,7 +32,7 @@ use crate::model::{CompletionCard, HistoryPoint, Model, Rated, RatingBiases};
 use crate::options::{Kind, OptionValue, Options};
 use crate::{Error, Ids, Real, Result, options};
 use choose::{Judge, Seen, Trial};
-use fit::{Fit as Fitting, biases_only};
+use fit::{Fit as Fitting, STAGES, biases_only};
 use learner::Method;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -191,11 +191,24 @@ pub enum CompletionEvent<'a> {
         last: bool,
         /// The model after it.
         model: &'a dyn Fn() -> Fitted,
+        /// From which the last fit can go on.
+        state: Option<&'a dyn Fn() -> SolverState>,
     },
+    /// What comes now is the last fit of this setting.
+    Decided(&'a Decided),
     /// A penalty or a rank was tried on validation entries.
     Tried(&'a Trial),
     /// The learner that was chosen, and why.
     Chosen(CompletionLearner, &'a str),
+}
+
+/// What was decided before the last fit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The learner.
+    learner: CompletionLearner,
+    /// The setting that did best on held-out entries, where some were tried.
+    chosen: Option<Trial>,
 }
 
 /// A matrix without holes, and how it came about.
@@ -320,6 +333,17 @@ impl Completion {
         valid: Option<&Observed>,
         watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
     ) -> Result<Option<CompletedMatrix>> {
+        self.complete_from(entries, valid, None, watch)
+    }
+
+    /// The same, from the state of its last fit.
+    fn complete_from(
+        &self,
+        entries: &mut Observed,
+        valid: Option<&Observed>,
+        resumed: Option<(Decided, SolverState)>,
+        watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
+    ) -> Result<Option<CompletedMatrix>> {
         self.check()?;
         let ranks = self.ranks_for(entries.shape())?;
         let scale = self.scale(entries);
@@ -329,6 +353,7 @@ impl Completion {
             entries,
             valid,
             scale,
+            resumed,
             watch,
             trials: Vec::new(),
         };
@@ -378,11 +403,22 @@ impl Completion {
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
         let fingerprint = fingerprint((&users, &items), &entries);
         let mut driver: Driver<'_, ()> = Driver::new(run, course, self, fingerprint)?;
-        driver.resume(self)?;
+        let resumed = match driver.resume(self)? {
+            None => None,
+            Some(resumed) => Some((resumed.stage()?, resumed.solver)),
+        };
+        let mut failed = None;
         let mut watch = |event: CompletionEvent<'_>| match event {
             CompletionEvent::Iteration {
-                cost, last: true, ..
-            } => driver.iteration(cost, || None, || (), None),
+                cost,
+                last: true,
+                state,
+                ..
+            } => driver.iteration(cost, || None, || (), state),
+            CompletionEvent::Decided(decided) => {
+                failed = driver.decided(decided).err();
+                failed.is_none()
+            }
             CompletionEvent::Iteration { .. } => driver.goes_on(),
             CompletionEvent::Tried(trial) => driver.tried(trial.into()),
             CompletionEvent::Chosen(learner, why) => {
@@ -390,7 +426,10 @@ impl Completion {
                 true
             }
         };
-        let matrix = self.complete(&mut entries, known.as_ref(), &mut watch)?;
+        let matrix = self.complete_from(&mut entries, known.as_ref(), resumed, &mut watch)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let Some(matrix) = matrix else {
             return Err(driver.run.no_model());
         };
@@ -409,7 +448,7 @@ impl Completion {
         report.metrics = match valid {
             Some(valid) => model.evaluate_ratings(valid)?.metrics,
             None => {
-                let rmse = matrix.trials.iter().map(|trial| trial.rmse);
+                let rmse = report.trials.iter().filter_map(|trial| trial.value);
                 let best = rmse.min_by(f64::total_cmp);
                 best.map(|rmse| ("rmse".to_owned(), rmse))
                     .into_iter()
@@ -569,6 +608,9 @@ fn known_part(valid: &Ratings, users: &crate::Ids, items: &crate::Ids) -> Result
     Ok(Observed::new((users.len(), items.len()), entries)?.0)
 }
 
+/// The rank of a fit, in the state of its solver.
+const RANK_OF_STATE: &str = "rank";
+
 /// A fit with all choices that come before it.
 struct Work<'a, 'w> {
     options: &'a Completion,
@@ -576,6 +618,8 @@ struct Work<'a, 'w> {
     entries: &'a mut Observed,
     valid: Option<&'a Observed>,
     scale: Option<(f64, f64)>,
+    /// Where a last fit that was interrupted stands.
+    resumed: Option<(Decided, SolverState)>,
     watch: &'w mut dyn FnMut(CompletionEvent<'_>) -> bool,
     trials: Vec<Trial>,
 }
@@ -598,6 +642,19 @@ impl Work<'_, '_> {
     /// Bayes, unless the entries turn out to be nearly exact.
     fn learn_strongest(&mut self) -> Result<Option<(Method, Fitting)>> {
         let method = self.options.method(CompletionLearner::Bayes);
+        let exact = Method {
+            start: self.options.init.unwrap_or(CompletionInit::Continuation),
+            biases: false,
+            tolerance: self.options.tolerance.unwrap_or(1e-14),
+            ..self.options.method(CompletionLearner::Grassmann)
+        };
+        if let Some((decided, state)) = &self.resumed
+            && decided.learner == CompletionLearner::Grassmann
+        {
+            let rank = state.number(RANK_OF_STATE)? as usize;
+            self.hold_out();
+            return self.last_fit(exact, rank, None);
+        }
         let Some(found) = self.learn_by(method)? else {
             return Ok(None);
         };
@@ -612,12 +669,6 @@ impl Work<'_, '_> {
             return Ok(Some(found));
         }
         // The same rank without biases must explain new entries better.
-        let exact = Method {
-            start: self.options.init.unwrap_or(CompletionInit::Continuation),
-            biases: false,
-            tolerance: self.options.tolerance.unwrap_or(1e-14),
-            ..self.options.method(CompletionLearner::Grassmann)
-        };
         let rank = found.1.fitted.rank();
         self.hold_out();
         let mut errors = Vec::new();
@@ -655,14 +706,19 @@ impl Work<'_, '_> {
         }
         self.hold_out();
         let given = options.regularization;
+        let with = |trial: &Trial| Method {
+            lambda: trial.regularization,
+            pace: trial.step_size.unwrap_or(method.pace),
+            ..method
+        };
+        if let Some((Decided { chosen, .. }, _)) = self.resumed {
+            let trial = chosen.ok_or_else(|| Error::input("the checkpoint is damaged"))?;
+            return self.last_fit(with(&trial), trial.rank, Some(trial));
+        }
         let Some(tried) = self.judge(|judge| judge.choose(&method, given, ranks))? else {
             return Ok(None);
         };
-        let method = Method {
-            lambda: tried.trial.regularization,
-            pace: tried.trial.step_size.unwrap_or(method.pace),
-            ..method
-        };
+        let method = with(&tried.trial);
         if self.valid.is_some() {
             // It was learned from all entries already.
             let fit = Fitting {
@@ -673,7 +729,7 @@ impl Work<'_, '_> {
             };
             return Ok(Some((method, fit)));
         }
-        self.last_fit(method, tried.trial.rank, Some(tried.trial.iterations))
+        self.last_fit(method, tried.trial.rank, Some(tried.trial))
     }
 
     /// Holds out a part of the entries, where there are no others to judge by.
@@ -709,6 +765,7 @@ impl Work<'_, '_> {
                     cost,
                     last: false,
                     model,
+                    state: None,
                 }),
                 Seen::Trial(trial) => {
                     trials.push(*trial);
@@ -727,37 +784,54 @@ impl Work<'_, '_> {
         })
     }
 
-    /// Learns from all entries, for so many iterations where that was chosen.
+    /// Learns from all entries, for as many iterations as the chosen trial had.
     fn last_fit(
         &mut self,
         method: Method,
         rank: usize,
-        iterations: Option<usize>,
+        chosen: Option<Trial>,
     ) -> Result<Option<(Method, Fitting)>> {
+        let learner = method.learner;
+        if !(self.watch)(CompletionEvent::Decided(&Decided { learner, chosen })) {
+            return Ok(None);
+        }
+        let iterations = chosen.map(|trial| trial.iterations);
+        let state = self.resumed.take().map(|(_, state)| state);
+        let stages = |state: &SolverState| state.numbers.get(STAGES).map_or(0, |n| *n as usize);
+        let done = state.as_ref().map_or(0, |s| s.iteration + stages(s));
+        // A fit that was saved at its last iteration has none left.
+        let left = match (&state, iterations) {
+            (Some(state), Some(most)) if done >= most => state.iteration,
+            _ => method.iterations,
+        };
+        let fitting = Method {
+            iterations: left,
+            ..method
+        };
         let mut stopped = false;
         let watch = &mut self.watch;
-        let fit = method.fit(
-            self.entries,
-            Part::All,
-            rank,
-            None,
-            &mut |number, cost, model| {
-                let event = CompletionEvent::Iteration {
-                    number,
-                    cost,
-                    last: true,
-                    model,
-                };
-                if !watch(event) {
-                    stopped = true;
-                    return false;
-                }
-                iterations.is_none_or(|most| number < most)
-            },
-        )?;
+        let (entries, state) = (&*self.entries, state.as_ref());
+        let fit = fitting.fit(entries, Part::All, rank, None, state, &mut |moment| {
+            let state = moment.state;
+            let state = state.map(|state| move || state().with_number(RANK_OF_STATE, rank as f64));
+            let event = CompletionEvent::Iteration {
+                number: moment.number,
+                cost: moment.cost,
+                last: true,
+                model: moment.model,
+                state: state
+                    .as_ref()
+                    .map(|state| state as &dyn Fn() -> SolverState),
+            };
+            if !watch(event) {
+                stopped = true;
+                return false;
+            }
+            iterations.is_none_or(|most| moment.number < most)
+        })?;
         let fit = Fitting {
             ended: match (stopped, fit.ended) {
-                (false, Ended::Told) => Ended::Converged,
+                (false, Ended::Interrupted) => Ended::Converged,
                 (_, ended) => ended,
             },
             ..fit

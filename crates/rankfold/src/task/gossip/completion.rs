@@ -99,7 +99,7 @@ impl Gossip {
             .with("items", m)
             .with("ratings", entries.count())
             .with("repeated", repeated)
-            .noting(repeated as usize, || {
+            .noting(repeated, || {
                 format!("{repeated} ratings were replaced by later ones of the same user and item")
             });
         let fit = Fit { model, report };

@@ -148,6 +148,7 @@ pub struct GossipData<'a> {
 
 /// Data that agents divide among them, in the order in which users or tasks first came.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them in a run")]
 pub enum Divided<'a> {
     /// Ratings, by users.
     Ratings(Cow<'a, Ratings>),

@@ -7,9 +7,9 @@ use crate::batch::Tasks;
 use crate::data::{TaskColumns, split_key};
 use crate::gossip::Regressions;
 use crate::model::Knowledge;
-use crate::task::multitask::{Shares, fingerprint};
+use crate::task::multitask::{MultitaskEvent, Shares, fingerprint};
 use crate::task::run::{Fit, Run};
-use crate::task::{Multitask, MultitaskEvent, TaskData};
+use crate::task::{Multitask, TaskData};
 use crate::{Error, Result};
 
 impl Gossip {
@@ -34,7 +34,7 @@ impl Gossip {
             frame.standardize = decided.standardize;
         }
         let shares = Shares::new(&frame, data, &mut |event| match event {
-            MultitaskEvent::Iteration(..) | MultitaskEvent::Last => talk.driver.goes_on(),
+            MultitaskEvent::Iteration { .. } | MultitaskEvent::Last(_) => talk.driver.goes_on(),
             MultitaskEvent::Tried(trial) => talk.driver.tried(trial.into()),
         })?;
         let Some(shares) = shares else {

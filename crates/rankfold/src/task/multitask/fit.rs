@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Framing};
 use super::{Multitask, TaskTrial};
-use crate::batch::{Common, Ended, Limits, SharedSubspace, Solver, Tasks};
+use crate::batch::{Common, Ended, Iteration, Limits, SharedSubspace, Solver, SolverState, Tasks};
 use crate::data::TaskRows;
 use crate::linalg::qf;
 use crate::manifold::beside;
@@ -35,8 +35,13 @@ pub(super) struct Learned {
     pub ended: Ended,
 }
 
-/// Called after each iteration with its number and the cost; false ends the work.
-pub(super) type See<'a> = &'a mut dyn FnMut(usize, f64) -> bool;
+/// Called after each iteration with its number, the cost and the state of the walk;
+/// false ends the work.
+pub(super) type Observer<'a> = &'a mut dyn FnMut(usize, f64, &dyn Fn() -> SolverState) -> bool;
+
+/// The place of the ridge, and the iterations before it, in the state of the solver.
+const PLACE: &str = "ridge";
+const BEFORE: &str = "before";
 
 /// What is learned from.
 pub(super) struct Ground {
@@ -114,17 +119,25 @@ impl Ground {
     }
 
     /// Walks down these ridges, each from where the one before ended; `done` gets what
-    /// was learned with each, and says whether to go on.
+    /// was learned with each, and says whether to go on. A walk that was interrupted goes
+    /// on from its state.
     pub fn walk(
         &self,
         ridges: &[f64],
-        see: See<'_>,
+        mut state: Option<SolverState>,
+        observer: Observer<'_>,
         mut done: impl FnMut(f64, &Learned) -> bool,
     ) -> Result<Learned> {
-        let mut at = self.start()?;
-        let mut before = 0;
+        let (mut at, mut before, mut first) = (Vec::new(), 0, 0);
+        match &state {
+            None => at = self.start()?,
+            Some(state) => {
+                first = state.number(PLACE)? as usize;
+                before = state.number(BEFORE)? as usize;
+            }
+        }
         let mut last = None;
-        for (i, &lambda) in ridges.iter().enumerate() {
+        for (i, &lambda) in ridges.iter().enumerate().skip(first) {
             let problem = SharedSubspace {
                 tasks: &self.tasks,
                 lambda,
@@ -143,11 +156,22 @@ impl Ground {
                     ..Limits::default()
                 },
             };
-            let solved = self.solver.solve(&problem, at, limits, &mut |step| {
-                see(before + step.number, step.cost)
-            });
+            let mut each = |step: &Iteration<'_>| {
+                let state = || {
+                    let state = step.state().with_number(PLACE, i as f64);
+                    state.with_number(BEFORE, before as f64)
+                };
+                observer(before + step.number, step.cost, &state)
+            };
+            let solved = match state.take() {
+                None => self.solver.solve(&problem, at, limits, &mut each),
+                Some(state) => {
+                    let solver = self.solver;
+                    solver.resume(&problem, self.rank, &state, limits, &mut each)?
+                }
+            };
             before += solved.iterations;
-            let told = solved.ended == Ended::Told;
+            let interrupted = solved.ended == Ended::Interrupted;
             let learned = Learned {
                 at: solved.point,
                 prior: TaskPrior {
@@ -161,7 +185,7 @@ impl Ground {
             let go_on = done(lambda, &learned);
             at = learned.at.clone();
             last = Some(learned);
-            if told || !go_on {
+            if interrupted || !go_on {
                 break;
             }
         }

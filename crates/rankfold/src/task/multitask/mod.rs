@@ -17,7 +17,7 @@ use super::hold_out::hold_out;
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run, Trial};
 use super::{Learn, check_validation, threads};
-use crate::batch::{Ended, Solver};
+use crate::batch::{Ended, Solver, SolverState};
 use crate::data::{FeatureMap, TaskColumns, TaskRows};
 use crate::model::{Metrics, Model, MultitaskCard, Standardize, TaskSpace, principal};
 use crate::options::Options;
@@ -26,6 +26,7 @@ use evaluation::Judge;
 use faer::Mat;
 use fit::{Ground, Learned};
 use frame::Frame;
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
@@ -191,16 +192,24 @@ impl Multitask {
         let total = self.iterations as u64;
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
         let mut driver: Driver<'_, ()> = Driver::new(run, course, self, fingerprint(data))?;
-        driver.resume(self)?;
+        let resumed = match driver.resume(self)? {
+            None => None,
+            Some(resumed) => Some((resumed.stage::<Option<TaskTrial>>()?, resumed.solver)),
+        };
+        let (decided, state) = resumed.unzip();
+        let mut failed = None;
         let all: Vec<u32> = (0..data.len() as u32).collect();
         let mut choosing = true;
         let mut watch = |event: MultitaskEvent<'_>| match event {
-            MultitaskEvent::Last => {
+            MultitaskEvent::Last(decided) => {
                 choosing = false;
-                true
+                failed = driver.decided(&decided).err();
+                failed.is_none()
             }
-            MultitaskEvent::Iteration(..) if choosing => driver.goes_on(),
-            MultitaskEvent::Iteration(_, cost) => driver.iteration(cost, || None, || (), None),
+            MultitaskEvent::Iteration { .. } if choosing => driver.goes_on(),
+            MultitaskEvent::Iteration { cost, state, .. } => {
+                driver.iteration(cost, || None, || (), Some(state))
+            }
             MultitaskEvent::Tried(trial) => driver.tried(trial.into()),
         };
         let mut work = Work::new(self, data, &mut watch);
@@ -208,9 +217,10 @@ impl Multitask {
             || self.standardize.is_none()
             || self.valid_fraction > 0.0
             || valid.is_some();
-        let chosen = match to_choose {
-            false => None,
-            true => match work.choose(valid)? {
+        let chosen = match (to_choose, decided) {
+            (false, _) => None,
+            (true, Some(chosen)) => chosen,
+            (true, None) => match work.choose(valid)? {
                 Some(chosen) => Some(chosen),
                 None => return Err(driver.run.no_model()),
             },
@@ -218,10 +228,13 @@ impl Multitask {
         let standardize = self.scaling(chosen.as_ref());
         let ground = Ground::new(self, data, &all, standardize)?;
         let ridges = ground.ridges(self.regularization, chosen.as_ref());
-        (work.watch)(MultitaskEvent::Last);
-        let learned = work.walk(&ground, &ridges)?;
+        (work.watch)(MultitaskEvent::Last(chosen.as_ref()));
+        let learned = work.walk(&ground, &ridges, state)?;
         let tasks = 0..data.names.len();
         let found = work.finish(&ground, learned, tasks, columns, standardize, chosen)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let mut report = driver
             .finish(found.ended)?
             .with("tasks", data.names.len())
@@ -304,19 +317,23 @@ pub(super) fn fingerprint(data: &TaskRows) -> u64 {
 }
 
 /// What is told while learning.
-#[derive(Debug)]
-pub enum MultitaskEvent<'a> {
-    /// An iteration: how many were done since the last choice, and the cost.
-    Iteration(usize, f64),
+pub(crate) enum MultitaskEvent<'a> {
+    /// An iteration was done.
+    Iteration {
+        /// The cost after it.
+        cost: f64,
+        /// From which it can go on.
+        state: &'a dyn Fn() -> SolverState,
+    },
     /// A setting was tried.
     Tried(&'a TaskTrial),
-    /// All is chosen: what comes now is the last fit.
-    Last,
+    /// What comes now is the last fit, of the setting that was chosen.
+    Last(Option<&'a TaskTrial>),
 }
 
 /// A setting that was tried.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskTrial {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TaskTrial {
     /// How features and targets were scaled.
     pub standardize: Standardize,
     /// The ridge.
@@ -433,8 +450,10 @@ impl<'a> Work<'a> {
                 !stopped.get()
             };
             let mut place = 0;
-            let mut see = |n: usize, cost: f64| tell(MultitaskEvent::Iteration(n, cost));
-            ground.walk(&ridges, &mut see, |lambda, learned| {
+            let mut observer = |_: usize, cost: f64, state: &dyn Fn() -> SolverState| {
+                tell(MultitaskEvent::Iteration { cost, state })
+            };
+            ground.walk(&ridges, None, &mut observer, |lambda, learned| {
                 let judge = judge_rows(&ground.frame, learned, judged, &held);
                 let trial = TaskTrial {
                     standardize,
@@ -477,10 +496,17 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn walk(&mut self, ground: &Ground, ridges: &[f64]) -> Result<Learned> {
+    fn walk(
+        &mut self,
+        ground: &Ground,
+        ridges: &[f64],
+        state: Option<SolverState>,
+    ) -> Result<Learned> {
         let watch = &mut self.watch;
-        let mut see = |n: usize, cost: f64| watch(MultitaskEvent::Iteration(n, cost));
-        ground.walk(ridges, &mut see, |_, _| true)
+        let mut observer = |_: usize, cost: f64, state: &dyn Fn() -> SolverState| {
+            watch(MultitaskEvent::Iteration { cost, state })
+        };
+        ground.walk(ridges, state, &mut observer, |_, _| true)
     }
 
     fn finish(
@@ -549,7 +575,7 @@ impl<'a> Work<'a> {
         model.card.counters.steps = learned.iterations as u64;
         model.card.counters.updates = learned.iterations as u64;
         // Of a model that is not the one that was judged there is nothing to say.
-        let chosen = chosen.filter(|_| learned.ended != Ended::Told);
+        let chosen = chosen.filter(|_| learned.ended != Ended::Interrupted);
         let metrics = chosen.map(|trial| ("nmse".to_owned(), trial.nmse));
         Ok(MultitaskFit {
             model,

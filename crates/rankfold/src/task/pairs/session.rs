@@ -136,6 +136,20 @@ impl Pairs {
         Ok((work, course))
     }
 
+    /// What models say of these options.
+    pub(in crate::task) fn card(&self, step_size: f64) -> Card {
+        Card {
+            seed: self.seed,
+            step_size,
+            step_limit: Some(self.step_limit).filter(|limit| limit.is_finite()),
+            decay: self.decay,
+            regularization: Some(self.regularization).filter(|&lambda| lambda > 0.0),
+            retraction: (self.learner == Rule::Polar).then_some(self.retraction),
+            init: "gaussian".into(),
+            ..Card::new(self.learner.name())
+        }
+    }
+
     fn rank_for<R: Real>(&self, inputs: &Inputs<'_, R>) -> Result<usize> {
         let (n, m) = inputs.shape();
         let rank = rank_for(self, self.rank, n)?;
@@ -275,22 +289,7 @@ impl<R: Real> Work for PairsWork<'_, R> {
     }
 
     fn card(&self) -> Card {
-        let Pairs {
-            learner,
-            regularization,
-            step_limit,
-            ..
-        } = self.options;
-        Card {
-            seed: self.options.seed,
-            step_size: self.stepper.step.size,
-            step_limit: Some(step_limit).filter(|limit| limit.is_finite()),
-            decay: self.options.decay,
-            regularization: Some(regularization).filter(|&lambda| lambda > 0.0),
-            retraction: (learner == Rule::Polar).then_some(self.options.retraction),
-            init: "gaussian".into(),
-            ..Card::new(learner.name())
-        }
+        self.options.card(self.stepper.step.size)
     }
 
     fn knowledge(&self, _bias: Option<Vec<f64>>) -> Knowledge {

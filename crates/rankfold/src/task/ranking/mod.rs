@@ -22,7 +22,7 @@ use super::run::{Fit, Run};
 use super::similarity::Init;
 use super::{Learn, check_length};
 use crate::data::Labelled;
-use crate::model::{Model, RankingRule, Sampler, Subgradient};
+use crate::model::{Card, Model, RankingRule, Sampler, Subgradient};
 use crate::online::{Rule, Step};
 use crate::options::Options;
 use crate::{Real, Result, choices, options};
@@ -130,6 +130,18 @@ impl Ranking {
             sampler: self.sampler,
             gradient: self.gradient,
             bias: self.bias_step.unwrap_or(self.sampler.bias()),
+        }
+    }
+
+    /// What models say of these options.
+    pub(super) fn card(&self, step_size: f64) -> Card {
+        Card {
+            seed: self.seed,
+            step_size,
+            step_limit: Some(self.step_limit).filter(|limit| limit.is_finite()),
+            decay: self.decay,
+            init: self.init.name().into(),
+            ..Card::new(self.learner.name())
         }
     }
 

@@ -307,15 +307,7 @@ impl<R: Real> Work for RankingWork<'_, R> {
     }
 
     fn card(&self) -> Card {
-        let options = &self.options;
-        Card {
-            seed: options.seed,
-            step_size: self.stepper.step.size,
-            step_limit: Some(options.step_limit).filter(|limit| limit.is_finite()),
-            decay: options.decay,
-            init: options.init.name().into(),
-            ..Card::new(options.learner.name())
-        }
+        self.options.card(self.stepper.step.size)
     }
 
     fn knowledge(&self, bias: Option<Vec<f64>>) -> Knowledge {

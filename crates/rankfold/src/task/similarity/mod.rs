@@ -186,7 +186,7 @@ impl Similarity {
         Self::default().learner(learner)
     }
 
-    fn rule(&self) -> Rule {
+    pub(super) fn rule(&self) -> Rule {
         self.learner.unwrap_or(Rule::LoretaPsd)
     }
 

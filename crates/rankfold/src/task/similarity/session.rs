@@ -102,6 +102,21 @@ impl Similarity {
         Session::resumed(work, course, checkpoint)
     }
 
+    /// What models say of these options.
+    pub(in crate::task) fn card(&self, step_size: f64, distances: Option<Distances>) -> Card {
+        Card {
+            score: self.score_or_default(),
+            seed: self.seed,
+            step_size,
+            step_limit: Some(self.step_limit).filter(|limit| limit.is_finite()),
+            decay: self.decay,
+            distances,
+            aroma: self.rule().is_aroma().then(|| self.aroma()),
+            init: self.init_or_default().name().into(),
+            ..Card::new(self.rule().name())
+        }
+    }
+
     fn work<'a, R: Real>(
         &self,
         inputs: Inputs<'a, R>,
@@ -307,18 +322,8 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
     }
 
     fn card(&self) -> Card {
-        let options = &self.options;
-        Card {
-            score: options.score_or_default(),
-            seed: options.seed,
-            step_size: self.stepper.step.size,
-            step_limit: Some(options.step_limit).filter(|limit| limit.is_finite()),
-            decay: options.decay,
-            distances: self.stepper.examples.distances(),
-            aroma: options.rule().is_aroma().then(|| options.aroma()),
-            init: options.init_or_default().name().into(),
-            ..Card::new(options.rule().name())
-        }
+        let distances = self.stepper.examples.distances();
+        self.options.card(self.stepper.step.size, distances)
     }
 
     fn knowledge(&self, _bias: Option<Vec<f64>>) -> Knowledge {
