@@ -2,6 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use rankfold::Result;
+use serde_json::{Value, json};
 
 use crate::output::Output;
 use crate::{
@@ -49,6 +50,9 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print all commands with their options, as JSON
+    #[command(hide = true)]
+    Commands,
     /// Print the manual page of rankfold, or of one of its commands
     #[command(
         after_help = "Examples:\n  rankfold man > rankfold.1\n  rankfold man split | man -l -"
@@ -80,7 +84,51 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), "rankfold", &mut script);
             output.raw(&script)
         }
+        Command::Commands => {
+            let mut root = Cli::command();
+            root.build();
+            let mut all = Vec::new();
+            list(&root, "", &mut all);
+            output.raw(format!("{}\n", json!({ "format": 1, "commands": all })).as_bytes())
+        }
         Command::Man { command } => output.raw(&man(command.as_deref())?),
+    }
+}
+
+/// Adds all commands below one that do something themselves.
+fn list(command: &clap::Command, prefix: &str, all: &mut Vec<Value>) {
+    let own = command.get_subcommands();
+    for below in own.filter(|below| below.get_name() != "help") {
+        let name = format!("{prefix}{}", below.get_name());
+        if below.has_subcommands() {
+            list(below, &format!("{name} "), all);
+            continue;
+        }
+        let value = |arg: &clap::Arg| {
+            let names = arg.get_value_names().unwrap_or_default();
+            let takes = arg.get_action().takes_values();
+            takes.then(|| names.first().map_or("VALUE".into(), ToString::to_string))
+        };
+        let option = |arg: &clap::Arg| {
+            let choices = arg.get_possible_values();
+            json!({
+                "flag": arg.get_long().map(|long| format!("--{long}"))
+                    .or_else(|| arg.get_short().map(|short| format!("-{short}"))),
+                "short": arg.get_short().map(|short| format!("-{short}")),
+                "value": value(arg),
+                "choices": choices.iter().map(|one| one.get_name()).collect::<Vec<_>>(),
+                "required": arg.is_required_set(),
+            })
+        };
+        let argument =
+            |arg: &clap::Arg| json!({ "name": value(arg), "required": arg.is_required_set() });
+        all.push(json!({
+            "name": name,
+            "arguments": below.get_positionals().map(argument).collect::<Vec<_>>(),
+            "options": below.get_opts().chain(below.get_arguments().filter(|arg| {
+                !arg.is_positional() && !arg.get_action().takes_values()
+            })).map(option).collect::<Vec<_>>(),
+        }));
     }
 }
 

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use rankfold::online::Rule;
 use rankfold::task::{Event, Fit, Run, Stop, Unit};
-use rankfold::{Error, ErrorKind, Model, Result};
+use rankfold::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 use crate::curve::Curve;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, shown};
+use crate::paths;
 use crate::shared_options::RunFiles;
 
 /// What a run is driven with.
@@ -92,8 +93,11 @@ impl Drive<'_> {
         let mut run = Run::default()
             .observed(observer)
             .stopped_by(&stop)
-            .timed_by(seconds)
-            .rescue(beside(self.model));
+            .timed_by(seconds);
+        // Nothing is put beside a device or a pipe.
+        if paths::is_file_or_nothing(self.model) {
+            run = run.rescue(beside(self.model));
+        }
         if let Some(path) = &files.checkpoint {
             run = run.checkpoint(path, files.checkpoint_every);
         }
@@ -110,7 +114,7 @@ impl Drive<'_> {
                 Err(Error::interrupted(""))
             }
             Ok(fit) => {
-                self.save(&fit.model)?;
+                save(self.model, |path| fit.model.save(path))?;
                 self.report(&fit, Some(self.model), earlier + seconds())
             }
             Err(error) if error.kind == ErrorKind::Interrupted => {
@@ -130,27 +134,6 @@ impl Drive<'_> {
             None => self.output.note("interrupted: nothing was written"),
         }
         saved
-    }
-
-    /// Writes the model. Where that fails, what was learned is kept elsewhere.
-    fn save(&self, model: &Model) -> Result<()> {
-        let Err(error) = model.save(self.model) else {
-            return Ok(());
-        };
-        if self.model == Path::new("-") {
-            return Err(error);
-        }
-        let name = self.model.file_name().unwrap_or_default().to_owned();
-        let rescue = std::env::temp_dir().join(name);
-        if rescue.exists() || model.save(&rescue).is_err() {
-            return Err(error);
-        }
-        let message = format!(
-            "{}; the model is in `{}` instead",
-            error.message,
-            rescue.display()
-        );
-        Err(Error { message, ..error })
     }
 
     fn report(&self, fit: &Fit, written: Option<&Path>, seconds: f64) -> Result<()> {
@@ -228,6 +211,37 @@ impl Drive<'_> {
             return Ok(());
         }
         self.output.result(&json, &text)
+    }
+}
+
+/// Writes a model at the end. Where that fails, what was learned is kept elsewhere.
+pub fn save(place: &Path, write: impl Fn(&Path) -> Result<()>) -> Result<()> {
+    let Err(error) = write(place) else {
+        return Ok(());
+    };
+    if place == Path::new("-") {
+        return Err(error);
+    }
+    let name = place.file_name().unwrap_or_default().to_owned();
+    let rescue = std::env::temp_dir().join(name);
+    if rescue.exists() || write(&rescue).is_err() {
+        return Err(error);
+    }
+    let message = format!(
+        "{}; the model is in `{}` instead",
+        error.message,
+        rescue.display()
+    );
+    Err(Error { message, ..error })
+}
+
+/// Writes a model on the way. Where that fails, the run goes on, and the next time may be
+/// better.
+pub fn save_on_the_way(written: Result<()>, output: &Output) {
+    if let Err(error) = written {
+        output.note(&format!(
+            "the model was not saved, learning goes on: {error}"
+        ));
     }
 }
 

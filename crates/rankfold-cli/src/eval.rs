@@ -185,10 +185,34 @@ impl Eval {
             Precise::F32(_) => self.measure::<f32>(&model, output),
             Precise::F64(_) => self.measure::<f64>(&model, output),
         }?;
+        self.check_finite(&found, output)?;
         for note in &found.notes {
             output.note(note);
         }
         self.report(&model, &found, start, output)
+    }
+
+    /// An error of the model itself, in its file.
+    fn in_model(&self, error: Error) -> Error {
+        match error.about {
+            Some("model") => error.in_file(&self.model),
+            _ => error,
+        }
+    }
+
+    /// A metric that is not a number, such as the mean over nothing, is told as `null` with
+    /// a note. One that is infinite is refused: values are too large for it.
+    fn check_finite(&self, found: &Evaluation, output: &Output) -> Result<()> {
+        if let Some((name, _)) = found.metrics.iter().find(|(_, v)| v.is_infinite()) {
+            let message = format!("`{name}` is infinite: some values are too large");
+            return Err(Error::input(message).in_file(self.data()));
+        }
+        if let Some((name, _)) = found.metrics.iter().find(|(_, v)| v.is_nan()) {
+            output.note(&format!(
+                "`{name}` is not known: nothing could be measured, or some values are too large"
+            ));
+        }
+        Ok(())
     }
 
     /// What the model is measured on, where it must be there.
@@ -207,7 +231,7 @@ impl Eval {
         let rows = |labels: Option<&PathBuf>| {
             read_rows::<R>(&self.fields.of(self.data()), model.vocabulary(), labels)
         };
-        let in_data = |e: Error| e.in_file(self.data());
+        let in_data = |e: Error| self.in_model(e).in_file(self.data());
         let found = match &model.knowledge {
             Knowledge::Similarity => {
                 needs_objects(model, &self.model, self.objects.as_ref())?;
@@ -229,7 +253,9 @@ impl Eval {
                         let labels = self.object_labels.as_ref();
                         let objects = read_rows(&source, vocabulary, labels)?;
                         let found = evaluate.rows_among(model, data, objects);
-                        found.map_err(|e| placed(e, self.data(), self.objects.as_ref()))
+                        found.map_err(|e| {
+                            placed(self.in_model(e), self.data(), self.objects.as_ref())
+                        })
                     }
                 }
             }
@@ -284,7 +310,7 @@ impl Eval {
         let objects = objects.transpose()?;
         let pairs = read_pairs(pairs, &rows, objects.as_ref())?;
         let found = model.evaluate_pairs(&rows, objects.as_ref(), &pairs);
-        found.map_err(|e| placed(e, self.data(), self.objects.as_ref()))
+        found.map_err(|e| placed(self.in_model(e), self.data(), self.objects.as_ref()))
     }
 
     /// Clusters of items are compared with their labels.
@@ -327,8 +353,8 @@ impl Eval {
         });
         let place = self.data.as_ref().or(self.labels.as_ref());
         found.map_err(|e| match place {
-            Some(path) => e.in_file(path),
-            None => e,
+            Some(path) => self.in_model(e).in_file(path),
+            None => self.in_model(e),
         })
     }
 
@@ -372,10 +398,9 @@ impl Eval {
             text += &format!(" {:>11}", one.name);
         }
         for (name, value) in &found.metrics {
-            text += &format!("\n{name:<16} {value:>10.4}");
+            text += &format!("\n{name:<16} {:>10}", known(Some(value)));
             for one in &found.baselines {
-                let value = one.metrics.get(name).copied().unwrap_or(f64::NAN);
-                text += &format!(" {value:>11.4}");
+                text += &format!(" {:>11}", known(one.metrics.get(name)));
             }
         }
         if let Some(found) = &found.calibration {
@@ -442,6 +467,14 @@ fn ordered(items: &Ids, rows: Labelled<f64>) -> Result<Labelled<f64>> {
         ids: RowIds::Named(items.iter().map(str::to_owned).collect()),
         features: rows.features.clone(),
     })
+}
+
+/// A metric, or that there is none.
+fn known(value: Option<&f64>) -> String {
+    match value {
+        Some(value) if value.is_finite() => format!("{value:.4}"),
+        _ => "none".into(),
+    }
 }
 
 /// Not-a-number, the mean over nothing, is `null`.

@@ -10,6 +10,7 @@ mod given;
 mod gossip;
 mod info;
 mod interrupt;
+mod memory;
 mod neighbors;
 mod output;
 mod paths;
@@ -47,6 +48,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
+    memory::errors_as_json(std::env::args_os().any(|arg| arg == "--json"));
+    interrupt::install();
     let mut command = cli::Cli::command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = parsed.and_then(|matches| {

@@ -12,7 +12,7 @@ use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
 use crate::given::FIELDS;
-use crate::output::Output;
+use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::rows::{Fields, NamedRows, ScoreName, needs_objects, scores_rows};
 use crate::uncertainty::Uncertainty;
@@ -197,7 +197,7 @@ impl Neighbors {
             None => nearest(&scorer, &queries, wide, threads, each),
             Some(_) => nearest_among(&scorer, &queries, wide, threads, each),
         };
-        let listed = |query: usize, found: &[(usize, f64)]| -> Vec<Neighbor> {
+        let listed = |query: usize, found: &[(usize, f64)]| -> Result<Vec<Neighbor>> {
             let of_file = found.iter().copied().filter(|&(row, _)| row < count);
             let neighbor = |(row, score)| {
                 // Ranked by upper bounds or by how near rows are, that is not the score.
@@ -214,7 +214,14 @@ impl Neighbors {
                     estimate: sd.map(|sd| Estimate { mean, sd }),
                 }
             };
-            of_file.take(k).map(neighbor).collect()
+            let known = |found: Neighbor| match found.is_finite() {
+                true => Ok(found),
+                false => {
+                    let (one, other) = (rows.name(query), candidates.ids.name(found.row));
+                    Err(not_finite(&format!("`{one}` and `{other}`")).in_file(place))
+                }
+            };
+            of_file.take(k).map(neighbor).map(known).collect()
         };
 
         let mut out = output.stream()?;
@@ -222,7 +229,7 @@ impl Neighbors {
             search(&mut |query, found| {
                 let name = rows.name(query);
                 let mut lines = String::new();
-                for (rank, found) in (1..).zip(listed(query, found)) {
+                for (rank, found) in (1..).zip(listed(query, found)?) {
                     let id = candidates.ids.name(found.row);
                     lines += &format!("{name}\t{rank}\t{id}\t{}", found.score);
                     if let Some(estimate) = found.estimate {
@@ -253,7 +260,7 @@ impl Neighbors {
                 }
                 one
             };
-            let neighbors = listed(query, found).into_iter().map(neighbor);
+            let neighbors = listed(query, found)?.into_iter().map(neighbor);
             let neighbors: Vec<_> = neighbors.collect();
             let listed = json!({ "query": rows.name(query), "neighbors": neighbors });
             let piece = format!("{separator}{listed}");
@@ -283,6 +290,12 @@ struct Neighbor {
     score: f64,
     /// How sure the model is of the score, where that is asked for.
     estimate: Option<Estimate>,
+}
+
+impl Neighbor {
+    fn is_finite(&self) -> bool {
+        self.score.is_finite() && self.estimate.is_none_or(|e| e.sd.is_finite())
+    }
 }
 
 /// What is done with each query and its list.

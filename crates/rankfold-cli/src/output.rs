@@ -1,6 +1,6 @@
 //! Results to stdout, notes and errors to stderr, the exit code to the shell.
 
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Seek, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -75,9 +75,13 @@ impl Output {
         self.json
     }
 
-    /// Stdout for a result that is written as it comes.
-    pub fn stream(&self) -> Result<data::Output> {
-        data::Output::create("-")
+    /// Stdout for a result that is written as it comes. JSON is held back until it is
+    /// whole: an error must not leave a part of an object.
+    pub fn stream(&self) -> Result<Stream> {
+        Ok(Stream {
+            out: data::Output::create("-")?,
+            held: self.json.then(|| tempfile::spooled_tempfile(HELD)),
+        })
     }
 
     /// A spinner with a counter; only on a terminal.
@@ -154,6 +158,8 @@ impl Output {
         let error = Error {
             message: format!("{}{}", flag.unwrap_or_default(), error.message),
             option: None,
+            // The file says it.
+            about: error.about.filter(|what| *what != "model"),
             ..error.clone()
         };
         if self.json {
@@ -164,6 +170,47 @@ impl Output {
         }
         ExitCode::from(code)
     }
+}
+
+/// Bytes of a result that wait in memory; more of them wait in a file.
+const HELD: usize = 1 << 24;
+
+/// A result on its way to stdout.
+pub struct Stream {
+    out: data::Output,
+    held: Option<tempfile::SpooledTempFile>,
+}
+
+impl Stream {
+    /// Writes all bytes.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.held {
+            Some(held) => held.write_all(bytes).map_err(|e| Error::writing("-", &e)),
+            None => self.out.put(bytes),
+        }
+    }
+
+    /// Ends the result.
+    pub fn commit(self) -> Result<()> {
+        let Stream { mut out, held } = self;
+        if let Some(mut held) = held {
+            let copied = held
+                .rewind()
+                .and_then(|()| std::io::copy(&mut held, &mut out));
+            copied.map_err(|e| match e.kind() {
+                std::io::ErrorKind::BrokenPipe => Error::failure(BROKEN_PIPE),
+                _ => Error::writing("-", &e),
+            })?;
+        }
+        out.commit()
+    }
+}
+
+/// An error about a score that cannot be told.
+pub fn not_finite(what: &str) -> Error {
+    Error::input(format!(
+        "the score of {what} is not a finite number: some values are too large"
+    ))
 }
 
 /// A number of any size, to four digits.

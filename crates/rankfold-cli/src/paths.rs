@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use rankfold::data::written_file;
 use rankfold::{Error, Result};
+
+use crate::interrupt;
 
 /// Refuses outputs that could not be written, that would replace an input, or
 /// that would replace each other.
@@ -30,16 +33,19 @@ pub fn check(outputs: &[Option<&Path>], inputs: &[Option<&Path>]) -> Result<()> 
     for (i, (place, path)) in outputs.iter().enumerate() {
         let refuse =
             |message: &str| Err(Error::input(format!("cannot write: {message}")).in_file(path));
-        if inputs.iter().any(|(input, _)| input == place) {
+        let same = |other: &(PathBuf, PathBuf)| other.0 == *place || linked(&other.0, place);
+        if inputs.iter().any(same) {
             return refuse("this file is read by the same command");
         }
-        if outputs[..i].iter().any(|(other, _)| other == place) {
+        if outputs[..i].iter().any(same) {
             return refuse("two outputs have this name");
         }
         if path.is_dir() {
             return refuse("this is a directory");
         }
-        let folder = match path.parent() {
+        // A link may lead to another folder, also where it leads to nothing yet.
+        let target = written_file(path);
+        let folder = match target.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
@@ -47,13 +53,38 @@ pub fn check(outputs: &[Option<&Path>], inputs: &[Option<&Path>]) -> Result<()> 
             return refuse("its folder does not exist");
         }
         // A pipe or a device needs no room beside it.
-        if (!path.exists() || path.is_file())
-            && let Err(error) = tempfile::tempfile_in(folder)
-        {
-            return refuse(&error.to_string());
+        if is_file_or_nothing(path) {
+            if let Err(error) = tempfile::tempfile_in(folder) {
+                return refuse(&error.to_string());
+            }
+            interrupt::writes_in(folder);
         }
     }
     Ok(())
+}
+
+/// Whether a path is one that a file can be put at; not `-`, a pipe or a device.
+pub fn is_file_or_nothing(path: &Path) -> bool {
+    !is_dash(path) && (!path.exists() || path.is_file())
+}
+
+/// Whether two names are hard links of one file. Pipes and devices have no content that
+/// could be lost.
+fn linked(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let place = |path: &Path| {
+            let found = std::fs::metadata(path).ok().filter(|m| m.is_file());
+            found.map(|m| (m.dev(), m.ino()))
+        };
+        place(one).is_some_and(|found| Some(found) == place(other))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (one, other);
+        false
+    }
 }
 
 /// Refuses to read stdin for two purposes.
@@ -72,15 +103,13 @@ fn is_dash(path: &Path) -> bool {
 
 /// One name for a file, whichever way it is spelled.
 fn resolved(path: &Path) -> PathBuf {
-    if let Ok(found) = path.canonicalize() {
-        return found;
-    }
+    let path = written_file(path);
     let folder = path
         .parent()
         .filter(|f| !f.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     match (folder.canonicalize(), path.file_name()) {
         (Ok(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
+        _ => path.clone(),
     }
 }

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use rankfold::Result;
 use rankfold::data::{Lines, open};
+use rankfold::{Error, Result};
 
 use crate::interrupt::Interrupt;
 
@@ -27,7 +27,8 @@ pub fn lines(path: &Path, interrupt: &Interrupt) -> Result<Lines> {
     let (give_back, used) = sync_channel(BLOCKS);
     let from = path.to_owned();
     // The thread is left alone at the end: it may wait forever.
-    thread::spawn(move || copy(&from, &opened, &send, &used));
+    let reader = thread::Builder::new().spawn(move || copy(&from, &opened, &send, &used));
+    reader.map_err(|e| Error::failure(format!("cannot start a thread: {e}")))?;
     let source = Patient {
         blocks,
         give_back,

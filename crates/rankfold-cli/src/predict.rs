@@ -11,7 +11,7 @@ use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
 use crate::given::FIELDS;
-use crate::output::Output;
+use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::predict_labels::RowsAndLabels;
 use crate::predict_ratings::UsersAndItems;
@@ -146,6 +146,7 @@ impl Predict {
             Knowledge::Completion(_) => {
                 let pairs = UsersAndItems {
                     model: &model,
+                    model_file: &self.model,
                     input: &self.input,
                     columns: &self.columns,
                     strict: self.strict,
@@ -156,6 +157,7 @@ impl Predict {
             Knowledge::Multitask(known) => {
                 let rows = TasksAndRows {
                     model: &model,
+                    model_file: &self.model,
                     input: &self.input,
                     columns: self.tasks.or(Some(&known.card)),
                     strict: self.strict,
@@ -250,39 +252,56 @@ impl Predict {
             let known = match &mut lines {
                 PairsOrTriplets::Pairs(pairs) => {
                     let found = self.rows_of(pairs, &lookup, of_objects)?;
-                    found.map(|named| match named {
-                        [Some(left), Some(right)] => {
-                            let mean = projection.score(left, right);
-                            let sd = confidence.as_ref().map(|c| c.deviation(left, right));
-                            Some((mean, sd.map(|sd| Estimate { mean, sd })))
-                        }
-                        _ => None,
+                    found.map(|(line, named)| {
+                        (
+                            line,
+                            match named {
+                                [Some(left), Some(right)] => {
+                                    let mean = projection.score(left, right);
+                                    let sd = confidence.as_ref().map(|c| c.deviation(left, right));
+                                    Some((mean, sd.map(|sd| Estimate { mean, sd })))
+                                }
+                                _ => None,
+                            },
+                        )
                     })
                 }
                 PairsOrTriplets::Triplets(triplets) => {
                     let found = self.rows_of(triplets, &lookup, of_objects)?;
-                    found.map(|named| match named {
-                        [Some(query), Some(positive), Some(negative)] => Some((
-                            {
-                                let [p, n] =
-                                    [positive, negative].map(|row| projection.score(query, row));
-                                // The nearer of two is above the other.
-                                if distances { n - p } else { p - n }
+                    found.map(|(line, named)| {
+                        (
+                            line,
+                            match named {
+                                [Some(query), Some(positive), Some(negative)] => Some((
+                                    {
+                                        let [p, n] = [positive, negative]
+                                            .map(|row| projection.score(query, row));
+                                        // The nearer of two is above the other.
+                                        if distances { n - p } else { p - n }
+                                    },
+                                    confidence
+                                        .as_ref()
+                                        .map(|c| c.triplet(query, positive, negative)),
+                                )),
+                                _ => None,
                             },
-                            confidence
-                                .as_ref()
-                                .map(|c| c.triplet(query, positive, negative)),
-                        )),
-                        _ => None,
+                        )
                     })
                 }
             };
-            Ok(known.map(|known| {
-                known.unwrap_or_else(|| {
+            match known {
+                None => Ok(None),
+                Some((_, None)) => {
                     unknown += 1;
-                    (otherwise, None)
-                })
-            }))
+                    Ok(Some((otherwise, None)))
+                }
+                Some((_, Some((score, estimate))))
+                    if score.is_finite() && estimate.is_none_or(|e| e.sd.is_finite()) =>
+                {
+                    Ok(Some((score, estimate)))
+                }
+                Some((line, _)) => Err(not_finite("this line").in_file(&self.input).at_line(line)),
+            }
         };
         if output.is_json() {
             let (mut scores, mut estimates) = (Vec::new(), Vec::new());
@@ -339,13 +358,13 @@ impl Predict {
         Ok(())
     }
 
-    /// The rows that the next line names, `None` at the end of the file.
+    /// The next line and the rows that it names, `None` at the end of the file.
     fn rows_of<const N: usize>(
         &self,
         lines: &mut Relations<N>,
         rows: &RowLookup<'_>,
         objects: &RowLookup<'_>,
-    ) -> Result<Option<[Option<usize>; N]>> {
+    ) -> Result<Option<(u64, [Option<usize>; N])>> {
         let Some(named) = lines.next().transpose()? else {
             return Ok(None);
         };
@@ -353,6 +372,6 @@ impl Predict {
             true => lines.resolve_between(&named, rows, objects)?.map(Some),
             false => lines.resolve_known_between(&named, rows, objects)?,
         };
-        Ok(Some(found))
+        Ok(Some((named.line, found)))
     }
 }

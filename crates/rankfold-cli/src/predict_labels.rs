@@ -10,7 +10,7 @@ use rankfold::model::Precise;
 use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
-use crate::output::Output;
+use crate::output::{Output, not_finite};
 use crate::rows::NamedRows;
 
 /// What is to be scored.
@@ -54,10 +54,14 @@ impl RowsAndLabels<'_> {
                 return Err(place(Error::input(message)));
             }
             unknown += u64::from(row.is_none() || found.is_none());
-            Ok(Some(match row {
+            let score = match row {
                 Some(row) => labels.one(row, found),
                 None => model.label_bias(found)?,
-            }))
+            };
+            match score.is_finite() {
+                true => Ok(Some(score)),
+                false => Err(place(not_finite("this line"))),
+            }
         };
         if output.is_json() {
             let mut scores = Vec::new();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use rankfold::data::{RatingColumns, RatingLines};
-use rankfold::{Model, Result};
+use rankfold::{ErrorKind, Model, Result};
 
 use crate::output::Output;
 use crate::scores::Scores;
@@ -12,6 +12,7 @@ use crate::scores::Scores;
 /// What a model of ratings is asked for.
 pub struct UsersAndItems<'a> {
     pub model: &'a Model,
+    pub model_file: &'a Path,
     pub input: &'a Path,
     pub columns: &'a RatingColumns,
     pub strict: bool,
@@ -20,7 +21,8 @@ pub struct UsersAndItems<'a> {
 
 impl UsersAndItems<'_> {
     pub fn run(&self, output: &Output) -> Result<()> {
-        let predictor = self.model.rating_predictor()?;
+        let predictor = self.model.rating_predictor();
+        let predictor = predictor.map_err(|e| e.in_file(self.model_file))?;
         let (users, items) = self.model.rating_ids()?;
         let mut lines = RatingLines::open_pairs(self.input, self.columns)?;
         let mut scores = Scores::new(self.model, output)?;
@@ -40,7 +42,11 @@ impl UsersAndItems<'_> {
                 return Err(lines.error(message));
             }
             unknown += usize::from(u.is_none() || i.is_none());
-            scores.put(predictor.rating(u, i))?;
+            let put = scores.put(predictor.rating(u, i));
+            put.map_err(|e| match e.kind {
+                ErrorKind::Input => lines.error(e.message),
+                _ => e,
+            })?;
         }
         let count = scores.count;
         scores.end("pairs", unknown, self.start)?;

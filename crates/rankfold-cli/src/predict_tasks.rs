@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use rankfold::data::{FeatureMap, TaskColumns, TaskLines};
-use rankfold::{Model, Result};
+use rankfold::{ErrorKind, Model, Result};
 
 use crate::output::Output;
 use crate::rows::note_unknown;
@@ -14,6 +14,7 @@ use crate::task_columns::note_absent;
 /// What a model of tasks is asked for.
 pub struct TasksAndRows<'a> {
     pub model: &'a Model,
+    pub model_file: &'a Path,
     pub input: &'a Path,
     pub columns: TaskColumns,
     pub strict: bool,
@@ -22,7 +23,8 @@ pub struct TasksAndRows<'a> {
 
 impl TasksAndRows<'_> {
     pub fn run(&self, output: &Output) -> Result<()> {
-        let mut predictor = self.model.task_predictor()?;
+        let predictor = self.model.task_predictor();
+        let mut predictor = predictor.map_err(|e| e.in_file(self.model_file))?;
         let (features, tasks) = self.model.task_ids()?;
         let mut lines = TaskLines::open(self.input, &self.columns, false)?;
         let map = FeatureMap::new(features, lines.features(), lines.is_table());
@@ -39,7 +41,11 @@ impl TasksAndRows<'_> {
             }
             unknown += usize::from(task.is_none());
             let row = map.align(line.row, lines.features());
-            scores.put(predictor.target(task, row))?;
+            let put = scores.put(predictor.target(task, row));
+            put.map_err(|e| match e.kind {
+                ErrorKind::Input => lines.error(e.message),
+                _ => e,
+            })?;
         }
         let count = scores.count;
         scores.end("rows", unknown, self.start)?;

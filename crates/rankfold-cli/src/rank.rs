@@ -10,7 +10,7 @@ use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::neighbors::{fits_a_line, fits_lines, queries};
-use crate::output::Output;
+use crate::output::{Output, not_finite};
 use crate::rows::{Fields, NamedRows};
 
 /// List the best labels of rows
@@ -75,12 +75,24 @@ impl Rank {
             fits_a_line(&rows).map_err(|e| e.in_file(&self.data))?;
             fits_lines(names.iter()).map_err(|e| e.in_file(&self.model))?;
         }
-        let scores = model.label_scores(&rows.prepared)?;
+        let scores = model.label_scores(&rows.prepared);
+        let scores = scores.map_err(|e| e.in_file(&self.model))?;
+        let told = |query: usize, found: &[(usize, f64)]| match found
+            .iter()
+            .find(|(_, score)| !score.is_finite())
+        {
+            None => Ok(()),
+            Some(&(label, _)) => {
+                let (row, label) = (rows.name(query), names.get(label as u32));
+                Err(not_finite(&format!("`{row}` and `{label}`")).in_file(&self.data))
+            }
+        };
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
 
         let mut out = output.stream()?;
         if !output.is_json() {
             nearest_among(&scores, &queries, k, threads, |query, found| {
+                told(query, found)?;
                 let query = rows.name(query);
                 let mut lines = String::new();
                 for (rank, &(label, score)) in (1..).zip(found) {
@@ -97,6 +109,7 @@ impl Rank {
         out.put(head.as_bytes())?;
         let mut separator = "";
         nearest_among(&scores, &queries, k, threads, |query, found| {
+            told(query, found)?;
             let labels = found
                 .iter()
                 .map(|&(label, score)| json!({ "id": names.get(label as u32), "score": score }));

@@ -11,7 +11,7 @@ use rankfold::{Error, Model, Result};
 use serde_json::json;
 
 use crate::neighbors::fits_lines;
-use crate::output::Output;
+use crate::output::{Output, not_finite};
 
 /// List the items that users would rate best
 ///
@@ -75,7 +75,8 @@ impl Recommend {
                 self.query.iter().map(find).collect::<Result<_>>()?
             }
         };
-        let mut recommendations = Recommendations::new(&model)?;
+        let recommendations = Recommendations::new(&model);
+        let mut recommendations = recommendations.map_err(|e| e.in_file(&self.model))?;
         if let Some(data) = &self.data {
             let mut lines = RatingLines::open_pairs(data, &self.columns)?;
             while lines.advance()? {
@@ -99,8 +100,16 @@ impl Recommend {
             let user = users.get(query as u32);
             // What was left out has no score.
             let listed = found.iter().filter(|(_, score)| !score.is_nan());
-            let listed = listed
-                .map(|&(item, score)| (items.get(item as u32), recommendations.rating(score)));
+            let listed = listed.map(|&(item, score)| {
+                let (item, rating) = (items.get(item as u32), recommendations.rating(score));
+                match rating.is_finite() {
+                    true => Ok((item, rating)),
+                    false => {
+                        Err(not_finite(&format!("`{user}` and `{item}`")).in_file(&self.model))
+                    }
+                }
+            });
+            let listed = listed.collect::<Result<Vec<_>>>()?.into_iter();
             if output.is_json() {
                 let listed: Vec<_> = listed
                     .map(|(item, rating)| json!({ "id": item, "score": rating }))

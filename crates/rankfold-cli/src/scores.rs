@@ -3,14 +3,13 @@
 
 use std::time::Instant;
 
-use rankfold::data;
 use rankfold::{Model, Result};
 use serde_json::json;
 
-use crate::output::Output;
+use crate::output::{Output, Stream, not_finite};
 
 pub struct Scores {
-    out: data::Output,
+    out: Stream,
     json: bool,
     /// How many there are.
     pub count: usize,
@@ -30,7 +29,11 @@ impl Scores {
         })
     }
 
+    /// Adds a prediction. One that is not finite is an error without a place.
     pub fn put(&mut self, score: f64) -> Result<()> {
+        if !score.is_finite() {
+            return Err(not_finite("this line"));
+        }
         let piece = match (self.json, self.count) {
             (false, _) => format!("{score}\n"),
             (true, 0) => json!(score).to_string(),

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::Result;
-use rankfold::data::{Condition, TestPart};
+use rankfold::data::{Condition, TestPart, split_files};
 use serde_json::json;
 
 use crate::output::Output;
+use crate::paths;
 
 /// Cut a data file into a train and a test part
 ///
@@ -69,6 +70,9 @@ impl Split {
                 by: self.by,
             },
         };
+        let files = split_files(&self.data, self.format.as_deref(), &self.output)?;
+        let [train, test] = files.each_ref().map(|file| Some(file.as_path()));
+        paths::check(&[train, test], &[Some(&self.data)])?;
         let made = rankfold::data::split(&self.data, self.format.as_deref(), &self.output, &part)?;
         let (train, test) = (made.train.display(), made.test.display());
         let json = json!({

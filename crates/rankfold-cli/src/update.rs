@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
-    DistanceStream, LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream,
+    DistanceStream, LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream, WriteLock,
 };
 use rankfold::form::Side;
 use rankfold::model::{Counters, Knowledge, Precise};
@@ -13,6 +13,7 @@ use rankfold::task::{Online, Sides};
 use rankfold::{Error, Model, Real, Result, Rows};
 use serde_json::json;
 
+use crate::drive::{save, save_on_the_way};
 use crate::given::FIELDS;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -151,6 +152,18 @@ impl Update {
                 self.objects.as_deref(),
             ],
         )?;
+        // Held until the end: of two updates of one model at once, one would be lost.
+        let _lock = match paths::is_file_or_nothing(&self.output) {
+            false => None,
+            true => match WriteLock::take(&self.output)? {
+                Some(lock) => Some(lock),
+                None => {
+                    let message =
+                        "another `rankfold update` is writing this model: wait until it ends";
+                    return Err(Error::failure(message).in_file(&self.output));
+                }
+            },
+        };
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
             Knowledge::Similarity | Knowledge::Pairs { .. } | Knowledge::Metric => {
@@ -369,7 +382,7 @@ impl Update {
                 bar.set_position(done);
             }
             if learned && self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
-                learner.save(&self.output)?;
+                save_on_the_way(learner.save(&self.output), output);
             }
             if interrupt.requested() {
                 break Ended::Interrupted;
@@ -392,7 +405,7 @@ impl Update {
         start: Instant,
         output: &Output,
     ) -> Result<()> {
-        learner.save(&self.output)?;
+        save(&self.output, |path| learner.save(path))?;
         let done = learner.counters().since(before);
         if let Ended::Broken(error) = ended {
             output.note(&format!(

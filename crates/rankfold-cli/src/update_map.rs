@@ -9,6 +9,7 @@ use rankfold::task::{Event, Run};
 use rankfold::{Error, Model, Result};
 use serde_json::json;
 
+use crate::drive::save;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 
@@ -45,7 +46,7 @@ impl UpdateMap<'_> {
         for note in &fit.report.notes {
             output.note(note);
         }
-        fit.model.save(self.output)?;
+        save(self.output, |path| fit.model.save(path))?;
         let seconds = self.start.elapsed().as_secs_f64();
         let path = self.output.display().to_string();
         let more = &fit.report.more;

@@ -9,6 +9,7 @@ use rankfold::task::RatingLearner;
 use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
+use crate::drive::{save, save_on_the_way};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::patient;
@@ -61,14 +62,14 @@ impl UpdateRatings<'_> {
                 bar.set_position(done);
             }
             if self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
-                learner.save(self.output)?;
+                save_on_the_way(learner.save(self.output), output);
             }
             if interrupt.requested() {
                 break None;
             }
         };
         bar.finish_and_clear();
-        learner.save(self.output)?;
+        save(self.output, |path| learner.save(path))?;
         let done = learner.counters().since(&before);
         if let Some(error) = broken {
             output.note(&format!(

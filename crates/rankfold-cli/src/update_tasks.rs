@@ -8,6 +8,7 @@ use rankfold::task::TaskLearner;
 use rankfold::{Model, Result};
 use serde_json::json;
 
+use crate::drive::{save, save_on_the_way};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::patient;
@@ -59,14 +60,14 @@ impl UpdateTasks<'_> {
                 bar.set_position(done);
             }
             if self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
-                learner.save(self.output)?;
+                save_on_the_way(learner.save(self.output), output);
             }
             if interrupt.requested() {
                 break None;
             }
         };
         bar.finish_and_clear();
-        learner.save(self.output)?;
+        save(self.output, |path| learner.save(path))?;
         crate::rows::note_unknown(output, map.unknown);
         let done = learner.counters().since(&before);
         if let Some(error) = broken {

@@ -38,7 +38,7 @@ impl<R: Real> Aligned<R> {
     pub fn reserve(&mut self, len: usize) -> bool {
         let lines = (len * size_of::<R>()).div_ceil(LINE);
         let more = lines.saturating_sub(self.lines.len());
-        self.lines.try_reserve_exact(more).is_ok()
+        crate::memory::fallibly(|| self.lines.try_reserve_exact(more)).is_ok()
     }
 
     /// Grows with zeros to `len` numbers; never shrinks. False, and as it was,

@@ -46,7 +46,8 @@ mod kernel;
 pub mod linalg;
 mod loss;
 pub mod manifold;
-mod memory;
+#[doc(hidden)]
+pub mod memory;
 pub mod model;
 mod normal;
 pub mod online;

@@ -5,6 +5,20 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Runs the same work on several threads, of which this is one. Where the system gives
+/// no more threads, there are fewer.
+pub(crate) fn share(threads: usize, work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            let made = std::thread::Builder::new().spawn_scoped(scope, &work);
+            if made.is_err() {
+                break;
+            }
+        }
+        work();
+    });
+}
+
 /// What `work` makes of the ranges that `0..count` is cut into, in order.
 pub(crate) fn map_blocks<T: Send>(
     count: usize,
@@ -19,18 +33,14 @@ pub(crate) fn map_blocks<T: Send>(
     }
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(blocks));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(blocks) {
-            scope.spawn(|| {
-                loop {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= blocks {
-                        return;
-                    }
-                    let made = work(range(i));
-                    done.lock().expect("no thread panicked").push((i, made));
-                }
-            });
+    share(threads.min(blocks), || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= blocks {
+                return;
+            }
+            let made = work(range(i));
+            done.lock().expect("no thread panicked").push((i, made));
         }
     });
     let mut done = done.into_inner().expect("no thread panicked");
@@ -54,16 +64,12 @@ pub(crate) fn map_rows<R: Send, T: Send>(
     }
     let pieces = Mutex::new(pieces);
     let done = Mutex::new(Vec::with_capacity(blocks));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(blocks) {
-            scope.spawn(|| {
-                loop {
-                    let piece = pieces.lock().expect("no thread panicked").next();
-                    let Some((i, rows)) = piece else { return };
-                    let made = work(i * block, rows);
-                    done.lock().expect("no thread panicked").push((i, made));
-                }
-            });
+    share(threads.min(blocks), || {
+        loop {
+            let piece = pieces.lock().expect("no thread panicked").next();
+            let Some((i, rows)) = piece else { return };
+            let made = work(i * block, rows);
+            done.lock().expect("no thread panicked").push((i, made));
         }
     });
     let mut done = done.into_inner().expect("no thread panicked");

@@ -5,6 +5,7 @@ mod completion;
 mod confidence;
 mod demo;
 mod gossip;
+mod hostile;
 mod kernel;
 mod learners;
 mod matrices;

@@ -1,6 +1,6 @@
 //! Models that keep a vocabulary, and so read texts.
 
-use crate::support::{Place, Said};
+use crate::support::{Place, Said, sealed};
 
 /// Documents of four classes, with ids: words of their class among common ones.
 fn documents(count: usize, start: usize) -> String {
@@ -284,7 +284,7 @@ fn what_is_refused() {
     let at = at(b"\"terms\":[\"").expect("a vocabulary in the model") + 10;
     let mut damaged = model.clone();
     damaged[at] = b'"';
-    place.write("damaged", damaged);
+    place.write("damaged", sealed(damaged));
     let said = place.run(&["eval", "damaged", "d.jsonl"]);
     assert_eq!(said.code, 2);
     let start = "error: damaged: not a vocabulary: ";

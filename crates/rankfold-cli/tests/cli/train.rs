@@ -1,7 +1,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::Place;
+use crate::support::{Place, sealed};
 
 /// Rows of five classes: two features of their class each, among many that
 /// mean nothing, so that learning has something to find.
@@ -523,7 +523,7 @@ fn damaged_and_newer_models_are_refused() {
             .expect("it is there");
         let mut out = whole.clone();
         out.splice(at..at + from.len(), to.bytes());
-        out
+        sealed(out)
     };
     refused(
         &replaced("\\\"format\\\":1", "\\\"format\\\":2"),
@@ -537,11 +537,11 @@ fn damaged_and_newer_models_are_refused() {
         &replaced("\"rankfold\"", "\"another_\""),
         "not one that rankfold wrote",
     );
-    // The last tensor holds f32 rows: all ones is not a number.
+    // The last tensor before the checksum holds f32 rows: all ones is not a number.
     let mut poisoned = whole.clone();
-    let end = poisoned.len();
-    poisoned[end - 4..].fill(0xff);
-    refused(&poisoned, "not finite");
+    let end = poisoned.len() - 8;
+    poisoned[end - 4..end].fill(0xff);
+    refused(&sealed(poisoned), "not finite");
 
     let resume = |path: &str, more: &[&str]| {
         place.run(
@@ -692,7 +692,7 @@ fn no_command_replaces_what_it_reads() {
     place.write("x.train.svm", &before);
     place
         .run(&["split", "x.train.svm", "-o", "x"])
-        .refused("x.train.svm: cannot write: this file is the one that is split");
+        .refused("x.train.svm: cannot write: this file is read by the same command");
     place.write("rows.csv", "label,a\nx,1\nx,2\ny,3\ny,4\n");
     let said = place.run(&[
         "train",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, Said};
+use crate::support::{Place, Said, sealed};
 use crate::train::place_with_data;
 
 fn bytes(place: &Place, name: &str) -> Vec<u8> {
@@ -462,7 +462,7 @@ fn what_cannot_be_updated_is_refused_and_nothing_written() {
     let start = at(br#"similarity\""#).expect("the task");
     let mut other = model.clone();
     other[start..start + 10].copy_from_slice(b"completion");
-    place.write("other", other);
+    place.write("other", sealed(other));
     place
         .run(&["update", "other", "-o", "out"])
         .refused("other: the part of the metadata for completion is missing");

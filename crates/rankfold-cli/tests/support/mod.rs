@@ -114,7 +114,25 @@ impl Said {
     #[allow(dead_code, reason = "not used by every test binary")]
     #[track_caller]
     pub fn refused(&self, message: &str) {
-        let got = (self.code, self.stdout.as_str(), self.stderr.as_str());
-        assert_eq!(got, (2, "", format!("error: {message}\n").as_str()));
+        self.told(2, message);
     }
+
+    /// The same with any exit code.
+    #[allow(dead_code, reason = "not used by every test binary")]
+    #[track_caller]
+    pub fn told(&self, code: i32, message: &str) {
+        let got = (self.code, self.stdout.as_str(), self.stderr.as_str());
+        assert_eq!(got, (code, "", format!("error: {message}\n").as_str()));
+    }
+}
+
+/// The bytes of a model file with the checksum that they should have.
+#[allow(dead_code, reason = "not used by every test binary")]
+pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    use std::hash::Hasher;
+    let end = bytes.len() - 8;
+    let mut sum = twox_hash::XxHash64::with_seed(0);
+    sum.write(&bytes[..end]);
+    bytes[end..].copy_from_slice(&sum.finish().to_le_bytes());
+    bytes
 }

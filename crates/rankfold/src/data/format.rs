@@ -50,11 +50,13 @@ pub(super) fn unknown(path: &Path) -> Error {
 /// The extension that names the format, and all of it with the compression:
 /// `csv` and `csv.gz`.
 pub(super) fn extension(path: &Path) -> (&str, &str) {
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-    let plain = name.strip_suffix(".gz").or(name.strip_suffix(".zst"));
+    // What stands before the extension need not be UTF-8.
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let plain = name.strip_suffix(b".gz").or(name.strip_suffix(b".zst"));
     let plain = plain.unwrap_or(name);
-    match plain.rfind('.') {
-        Some(at) => (&plain[at + 1..], &name[at + 1..]),
+    let text = |bytes| std::str::from_utf8(bytes).unwrap_or("");
+    match plain.iter().rposition(|&byte| byte == b'.') {
+        Some(at) => (text(&plain[at + 1..]), text(&name[at + 1..])),
         None => ("", ""),
     }
 }

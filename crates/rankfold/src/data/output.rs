@@ -9,6 +9,7 @@ use ruzstd::encoding::{CompressionLevel, FrameCompressor};
 use tempfile::NamedTempFile;
 
 use super::open::{Compression, is_dash};
+use super::temporary;
 use crate::{Error, Result};
 
 /// The message of the error when whoever reads our stdout has gone; the
@@ -58,9 +59,9 @@ impl Output {
                 Box::new(File::options().write(true).open(path)?),
             )
         } else {
-            // A link stays a link: the file it names is replaced.
-            let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            let file = temporary_beside(&target)?;
+            // A link stays a link: the file it names is replaced, or made.
+            let target = written_file(path);
+            let file = temporary::beside(&target)?;
             let raw = Box::new(file.as_file().try_clone()?);
             (Place::Rename(file, target), raw)
         };
@@ -102,7 +103,12 @@ impl Output {
                 if let Ok(old) = fs::metadata(&target) {
                     file.as_file().set_permissions(old.permissions())?;
                 }
-                file.persist(target).map(drop).map_err(|e| e.error)
+                file.persist(&target).map_err(|e| e.error)?;
+                // The name is on the disk when its folder is. Some file systems
+                // cannot sync folders; the file itself is safe all the same.
+                #[cfg(unix)]
+                let _ = File::open(temporary::folder_of(&target)).and_then(|f| f.sync_all());
+                Ok(())
             }
         });
         placed.map_err(|e| writing(&path, &e))
@@ -146,22 +152,21 @@ fn writing(path: &Path, source: &io::Error) -> Error {
     Error::writing(path, source)
 }
 
-/// A new file in the same directory, so that renaming does not copy, with the
-/// permissions any new file would get.
-fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
-    let directory = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".rankfold-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
+/// The file that is written when this path is: links are followed to their end, also
+/// where nothing is there yet.
+pub fn written_file(path: &Path) -> PathBuf {
+    if let Ok(found) = fs::canonicalize(path) {
+        return found;
     }
-    // The temporary name says nothing to the user.
-    builder.tempfile_in(directory).map_err(|e| e.kind().into())
+    let mut path = path.to_owned();
+    // As many links in a row as Linux follows.
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(next) => path = temporary::folder_of(&path).join(next),
+            Err(_) => break,
+        }
+    }
+    path
 }
 
 fn compress(plain: BufWriter<File>, raw: Box<dyn Write>) -> io::Result<()> {
@@ -258,6 +263,23 @@ mod tests {
 
         write_atomically("/dev/null", |w| w.write_all(b"3")).unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_nothing_stays_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, other) = (dir.path().join("link"), dir.path().join("other"));
+        std::os::unix::fs::symlink("other", &link).unwrap();
+        std::os::unix::fs::symlink("missing", &other).unwrap();
+        write_atomically(&link, |w| w.write_all(b"1")).unwrap();
+        for path in [&link, &other] {
+            assert!(fs::symlink_metadata(path).unwrap().is_symlink());
+        }
+        assert_eq!(fs::read(dir.path().join("missing")).unwrap(), b"1");
+        let circle = dir.path().join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(write_atomically(&circle, |w| w.write_all(b"1")).is_ok());
     }
 
     #[test]

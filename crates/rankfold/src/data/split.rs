@@ -74,23 +74,37 @@ pub fn split_key(seed: u64, row: u64) -> u64 {
     splitmix64((seed << 40).wrapping_add(row))
 }
 
-/// Writes `PREFIX.train.EXT` and `PREFIX.test.EXT`, where EXT is the whole
-/// extension of `data`; `format` gives the extension where `data` is `-`.
+/// The files that [`split`] writes: `PREFIX.train.EXT` and `PREFIX.test.EXT`, where EXT
+/// is the whole extension of `data`; `format` gives the extension where `data` is `-`.
+pub fn split_files(data: &Path, format: Option<&str>, prefix: &Path) -> Result<[PathBuf; 2]> {
+    let named = format_of(data, format)?;
+    let (_, ending) = extension(&named);
+    Ok(["train", "test"].map(|name| {
+        let mut path = prefix.as_os_str().to_owned();
+        path.push(format!(".{name}.{ending}"));
+        PathBuf::from(path)
+    }))
+}
+
+/// A name whose extension says the format.
+fn format_of(data: &Path, format: Option<&str>) -> Result<PathBuf> {
+    match format {
+        None if is_dash(data) => Err(Error::input(
+            "stdin has no extension: the format must be named with `--format`",
+        )),
+        None => Ok(data.to_owned()),
+        Some(format) => with_format(format),
+    }
+}
+
+/// Writes the train and the test part into [`split_files`].
 pub fn split(
     data: &Path,
     format: Option<&str>,
     prefix: &Path,
     part: &TestPart,
 ) -> Result<SplitSummary> {
-    if is_dash(data) && format.is_none() {
-        return Err(Error::input(
-            "stdin has no extension: the format must be named with `--format`",
-        ));
-    }
-    let named = match format {
-        None => data.to_owned(),
-        Some(format) => with_format(format)?,
-    };
+    let named = format_of(data, format)?;
     let Format::Lines(kind) = Format::of(&named)? else {
         let message = "cannot split: rows are copied line by line, and here they are no lines; \
             expected .svm, .csv, .tsv, .jsonl or .dat";
@@ -100,26 +114,18 @@ pub fn split(
     let rows = || source.lines().and_then(|lines| Source::new(lines, kind));
     let is_test = choose(rows()?, part)?;
 
-    let (_, ending) = extension(&named);
-    let path = |name: &str| {
-        let mut path = prefix.as_os_str().to_owned();
-        path.push(format!(".{name}.{ending}"));
-        PathBuf::from(path)
-    };
+    let files = split_files(data, format, prefix)?;
     let same = |place: &PathBuf| {
         place
             .canonicalize()
             .is_ok_and(|p| data.canonicalize().is_ok_and(|d| d == p))
     };
-    if let Some(place) = [path("train"), path("test")]
-        .iter()
-        .find(|place| same(place))
-    {
+    if let Some(place) = files.iter().find(|place| same(place)) {
         let message = "cannot write: this file is the one that is split";
         return Err(Error::input(message).in_file(place));
     }
-    let mut train = Output::create(path("train"))?;
-    let mut test = Output::create(path("test"))?;
+    let mut train = Output::create(&files[0])?;
+    let mut test = Output::create(&files[1])?;
     let mut rows = rows()?;
     if let Some(header) = rows.header() {
         put_line(&mut train, header)?;
@@ -136,12 +142,13 @@ pub fn split(
     train.commit()?;
     test.commit()?;
     let test_rows = is_test.iter().filter(|&&t| t).count() as u64;
+    let [train, test] = files;
     Ok(SplitSummary {
         rows: is_test.len() as u64,
         train_rows: is_test.len() as u64 - test_rows,
         test_rows,
-        train: path("train"),
-        test: path("test"),
+        train,
+        test,
     })
 }
 

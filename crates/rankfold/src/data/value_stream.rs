@@ -15,7 +15,12 @@ impl Said for f64 {
     const EXPECTED: &'static str = "the fields `left`, `right` and `value` of a pair";
 
     fn read<'de, M: MapAccess<'de>>(_: &str, map: &mut M) -> std::result::Result<Self, M::Error> {
-        map.next_value::<Number>().map(|number| number.0)
+        let Number(value) = map.next_value::<Number>()?;
+        if value.abs() > super::values::LARGEST_VALUE {
+            let message = format!("the value `{value:e}` is too large");
+            return Err(serde::de::Error::custom(message));
+        }
+        Ok(value)
     }
 }
 

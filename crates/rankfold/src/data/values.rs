@@ -7,13 +7,17 @@ use std::path::Path;
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
 use super::records::Fields;
-use super::{RowLookup, about};
+use super::{LARGEST_RATING, RowLookup, about};
 use crate::ids::IdText;
 use crate::sparse::ValuedPair;
 use crate::{Error, Result};
 
 /// The columns, as a header calls them.
 const COLUMNS: [&str; 3] = ["left", "right", "value"];
+
+/// The largest value of a pair, by size: squares of it, and sums of those, are finite
+/// in double precision, and itself in single.
+pub const LARGEST_VALUE: f64 = LARGEST_RATING;
 
 /// Reads pairs of rows and their values; `-` is stdin. A file without pairs is an
 /// error.
@@ -44,8 +48,11 @@ pub fn valued_pairs<L: Display, R: Display>(
 ) -> Result<Vec<ValuedPair>> {
     let mut text = IdText::default();
     let mut pair = |(left, right, value): (L, R, f64)| {
-        if !value.is_finite() {
-            let message = format!("expected a number as value, found `{value}`");
+        if !(value.abs() <= LARGEST_VALUE) {
+            let message = match value.is_finite() {
+                true => format!("the value `{value:e}` is too large"),
+                false => format!("expected a number as value, found `{value}`"),
+            };
             return Err(Error::input(message));
         }
         Ok(ValuedPair {
@@ -125,12 +132,17 @@ fn pair(
     Ok(ValuedPair {
         left: find(left, rows)?,
         right: find(right, objects)?,
-        value: number::<f64>(value).map_err(|why| {
-            Error::input(match why {
-                NoNumber::Syntax => format!("expected a number as value, found {}", shown(value)),
-                NoNumber::TooLarge => format!("the value {} is too large", shown(value)),
-            })
-        })?,
+        value: match number::<f64>(value) {
+            Ok(found) if found.abs() <= LARGEST_VALUE => found,
+            Err(NoNumber::Syntax) => {
+                let message = format!("expected a number as value, found {}", shown(value));
+                return Err(Error::input(message));
+            }
+            Ok(_) | Err(NoNumber::TooLarge) => {
+                let message = format!("the value {} is too large", shown(value));
+                return Err(Error::input(message));
+            }
+        },
     })
 }
 
@@ -202,6 +214,7 @@ mod tests {
                 "v.csv:1: expected a number as value, found `inf`",
             ),
             ("c 1 1e999\n", "v.csv:1: the value `1e999` is too large"),
+            ("c 1 -1e31\n", "v.csv:1: the value `-1e31` is too large"),
             (
                 "c 1\n",
                 "v.csv:1: expected 3 fields (left right value), found 2",

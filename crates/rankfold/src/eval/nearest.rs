@@ -9,6 +9,7 @@
 use super::Scorer;
 use super::ranks::key;
 use super::retrieval::BLOCK;
+use crate::parallel;
 use std::collections::BinaryHeap;
 use std::sync::Mutex;
 
@@ -90,13 +91,7 @@ fn search<E>(
                 }
             }
         };
-        let helpers = threads.min(round.len().div_ceil(BLOCK)) - 1;
-        std::thread::scope(|scope| {
-            for _ in 0..helpers {
-                scope.spawn(worker);
-            }
-            worker();
-        });
+        parallel::share(threads.min(round.len().div_ceil(BLOCK)), worker);
         for (&query, found) in round.iter().zip(&found) {
             each(query, found)?;
         }

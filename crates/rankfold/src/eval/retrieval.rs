@@ -2,6 +2,7 @@
 //! candidates of another kind.
 
 use super::ranks::Ranks;
+use crate::parallel;
 use hashbrown::HashMap;
 use std::sync::Mutex;
 
@@ -174,13 +175,7 @@ impl Search {
                 Work::finish(&work, count);
             }
         };
-        let helpers = threads.min(rows.div_ceil(BLOCK)).saturating_sub(1);
-        std::thread::scope(|scope| {
-            for _ in 0..helpers {
-                scope.spawn(worker);
-            }
-            worker();
-        });
+        parallel::share(threads.min(rows.div_ceil(BLOCK)), worker);
 
         let stopped = work.into_inner().expect("no worker panicked").stopped;
         (!stopped).then(|| mean(&queries))

@@ -98,12 +98,13 @@ impl<R: Real> Table<R> {
             (from..stride).map(move |j| unseen(diagonal, i as u32, j as u32))
         };
         if stride == self.stride {
-            if self.data.try_reserve(count.saturating_sub(old)).is_err() {
+            let more = count.saturating_sub(old);
+            if memory::fallibly(|| self.data.try_reserve(more)).is_err() {
                 return false;
             }
         } else {
             let mut data = Vec::new();
-            if data.try_reserve_exact(count).is_err() {
+            if memory::fallibly(|| data.try_reserve_exact(count)).is_err() {
                 return false;
             }
             for (i, row) in self.data.chunks_exact(self.stride.max(1)).enumerate() {
@@ -175,7 +176,8 @@ impl<R: Real> Diagonal<R> {
         // The table doubles, and is there twice while it does.
         let wanted = 2 * (entries.len() + pairs) as u128;
         let bytes = wanted * (size_of::<(u64, Entry<R>)>() + 1) as u128 * 8 / 7;
-        memory::require(bytes, "").is_ok() && entries.try_reserve(pairs).is_ok()
+        memory::require(bytes, "").is_ok()
+            && memory::fallibly(|| entries.try_reserve(pairs)).is_ok()
     }
 
     /// Calls `f` with the value of each pair of features and its entry, to be

@@ -119,11 +119,11 @@ impl<R: Real> Full<R> {
         let count = usize::try_from(count).map_err(|_| no_memory())?;
         if stride == self.stride {
             let more = count.saturating_sub(self.data.len());
-            self.data.try_reserve(more).map_err(|_| no_memory())?;
+            memory::fallibly(|| self.data.try_reserve(more)).map_err(|_| no_memory())?;
             self.data.resize(count, R::default());
         } else {
             let mut data = Vec::new();
-            data.try_reserve_exact(count).map_err(|_| no_memory())?;
+            memory::fallibly(|| data.try_reserve_exact(count)).map_err(|_| no_memory())?;
             data.resize(count, R::default());
             for i in 0..self.rows {
                 data[i * stride..][..self.columns].copy_from_slice(self.row(i));

@@ -40,7 +40,7 @@ pub use polar_psd::PolarPsd;
 pub use psd::Psd;
 pub(crate) use query::Query;
 pub use tall::Tall;
-pub(crate) use upkeep::{Health, Upkeep};
+pub(crate) use upkeep::{Health, MOST, Upkeep};
 pub(crate) use zero::SparseSum;
 
 use crate::kernel::padded;
@@ -233,8 +233,8 @@ impl<'a, R: Real> FormRef<'a, R> {
     pub fn parameters(self) -> usize {
         let ((n, m), k) = (self.shape(), self.rank());
         match self {
-            FormRef::Factored(_) | FormRef::Polar(_) => (n + m) * k - k * k,
-            FormRef::Psd(_) | FormRef::PolarPsd(_) => n * k - k * (k - 1) / 2,
+            FormRef::Factored(_) | FormRef::Polar(_) => ((n + m) * k).saturating_sub(k * k),
+            FormRef::Psd(_) | FormRef::PolarPsd(_) => (n * k).saturating_sub(k * (k - 1) / 2),
             FormRef::Full(_) => n * m,
             FormRef::Diagonal(_) => n.saturating_mul(m).saturating_mul(2),
             FormRef::Gaussian(_) => n * m + n * (n + 1) / 2 + m * (m + 1) / 2,

@@ -214,6 +214,39 @@ impl<R: Real> Tall<R> {
     }
 
     /// S = ÃᵀÃ from the rows themselves.
+    /// Whether this is the Gram matrix of the rows, after so many changes of rows since it
+    /// was computed from them.
+    ///
+    /// S x is compared with Ãᵀ(Ã x) for a vector x without zeros, so that one wrong entry
+    /// of S always shows, at 2nk operations. Each change of a row r rounds it to
+    /// storage, which moves an entry of S by at most 2 ε ‖r‖² ≤ 2 ε tr S, and S x by
+    /// at most √k times as much; the sums over n rows round as well. Growth in between may
+    /// have made tr S larger than it is now, for which a factor of 8 remains.
+    pub(crate) fn has_gram(&self, gram: &Square, changed: u64) -> bool {
+        let k = self.k;
+        // 1, −2, 3, −1, 2, −3, …: entries that are moved or swapped show, too.
+        let probe = |j: usize| ((j % 3 + 1) as f64) * if j.is_multiple_of(2) { 1.0 } else { -1.0 };
+        let mut left = vec![0.0; k];
+        for i in 0..self.rows() {
+            let row = self.row(i);
+            let product: f64 = row
+                .iter()
+                .enumerate()
+                .map(|(j, v)| v.to_f64() * probe(j))
+                .sum();
+            for (sum, v) in left.iter_mut().zip(row) {
+                *sum += product * v.to_f64();
+            }
+        }
+        let size = (0..k).map(|j| gram.get(j, j).abs()).sum::<f64>();
+        let rounding = R::EPSILON * changed as f64 + f64::EPSILON * (self.rows() + 8 * k) as f64;
+        let tolerance = 8.0 * 2.0 * 3.0 * (k as f64).sqrt() * rounding * size;
+        (0..k).all(|i| {
+            let right: f64 = (0..k).map(|j| gram.get(i, j) * probe(j)).sum();
+            (left[i] - right).abs() <= tolerance
+        })
+    }
+
     pub(crate) fn recompute_gram(&mut self) {
         self.gram = self.computed_gram();
     }

@@ -24,6 +24,9 @@ const SHRUNK: f64 = 0.01;
 /// Residual of an inverse beyond which polishing it is not enough.
 const WORN: f64 = 1e-6;
 
+/// The largest count of anything in a file: what a double holds exactly.
+pub(crate) const MOST: u64 = 1 << 53;
+
 /// Counters that decide on repairs. They are saved with the form, so that a
 /// resumed run repairs at the same steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,6 +105,19 @@ impl Upkeep {
         } else {
             Due::Nothing
         }
+    }
+
+    /// Rows changed since the last refresh, each as often as it was.
+    pub fn rows_changed(&self) -> u64 {
+        self.rows_changed
+    }
+
+    /// Whether counters that were read can be those of a form.
+    pub fn is_possible(&self) -> bool {
+        let counts = [self.updates, self.rows_changed, self.refreshes];
+        counts.iter().all(|count| *count <= MOST)
+            && self.fresh.size >= 0.0
+            && self.fresh.condition >= 0.0
     }
 
     /// Updates since the last refresh.

@@ -85,7 +85,9 @@ pub(super) fn checksum(bytes: &[u8]) -> u64 {
 
 /// How many bytes a message with a subspace of this size has.
 pub fn message_size(rows: usize, rank: usize) -> usize {
-    FRAME + 8 * rows * rank
+    rows.saturating_mul(rank)
+        .saturating_mul(8)
+        .saturating_add(FRAME)
 }
 
 /// Puts words and matrices into bytes, with a checksum at the end.

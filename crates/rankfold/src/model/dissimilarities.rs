@@ -33,6 +33,12 @@ impl Dissimilarities {
         let pairs = file.u64s("dissimilarities.pairs")?;
         let values = file.f64s("dissimilarities.values", pairs.len() / 2)?;
         let beyond = |i: &u64| usize::try_from(*i).is_err() || *i as usize >= items;
+        let ordered = pairs
+            .chunks(2)
+            .all(|pair| pair.len() == 2 && pair[0] < pair[1]);
+        if !ordered {
+            return Err(file.error("dissimilarities that are not of two items in order"));
+        }
         if pairs.iter().any(beyond) || !values.iter().all(|v| *v >= 0.0) {
             return Err(file.error("dissimilarities of items that are not there, or below 0"));
         }

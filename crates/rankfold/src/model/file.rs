@@ -1,14 +1,25 @@
 //! Tensors in and out of safetensors files. Nothing read is trusted.
 
 use crate::linalg::Square;
-use crate::{Error, Real, Result};
+use crate::{Error, Real, Result, memory};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorInfo, TensorView};
 use std::collections::HashMap;
-use std::io::Write;
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::{Read, Write};
 use std::path::Path;
+use twox_hash::XxHash64;
 
 /// The one metadata key: the crate writes several in random order.
 const KEY: &str = "rankfold";
+
+/// The last tensor of a file: the XXH64 of all bytes before it, little-endian. Files of
+/// earlier versions have none.
+const CHECKSUM: &str = "checksum";
+const CHECKSUM_BYTES: usize = 8;
+
+/// The longest header that a file may have, which is that of safetensors.
+const LONGEST_HEADER: u64 = 100_000_000;
 
 /// A tensor whose bytes are made as they are written, so that saving takes no
 /// memory to speak of.
@@ -114,6 +125,13 @@ pub(crate) fn write(path: &Path, card: String, mut tensors: Tensors<'_>) -> Resu
     // Wide types first, so that every tensor is aligned; then by name.
     let size = |tensor: &Tensor<'_>| tensor.dtype.bitsize() / 8;
     tensors.sort_by(|(a, s), (b, t)| size(t).cmp(&size(s)).then_with(|| a.cmp(b)));
+    // It comes after all that it is the checksum of; its bytes are made below.
+    let checksum = Tensor {
+        dtype: Dtype::U8,
+        shape: vec![CHECKSUM_BYTES],
+        write: Box::new(|_| Ok(())),
+    };
+    tensors.push((CHECKSUM.to_owned(), checksum));
     let mut end = 0;
     let infos = tensors.iter().map(|(name, tensor)| {
         let start = end;
@@ -134,6 +152,10 @@ pub(crate) fn write(path: &Path, card: String, mut tensors: Tensors<'_>) -> Resu
         .and_then(|metadata| serde_json::to_vec(&metadata).map_err(|e| e.to_string()))
         .map_err(|e| Error::failure(format!("cannot write: {e}")).in_file(path))?;
     crate::data::write_atomically(path, |out| {
+        let mut out = Summed {
+            out,
+            sum: XxHash64::with_seed(0),
+        };
         // The header is padded with spaces to keep the data aligned.
         let padding = header.len().next_multiple_of(8) - header.len();
         out.write_all(&((header.len() + padding) as u64).to_le_bytes())?;
@@ -141,8 +163,56 @@ pub(crate) fn write(path: &Path, card: String, mut tensors: Tensors<'_>) -> Resu
         out.write_all(&b"       "[..padding])?;
         tensors
             .iter()
-            .try_for_each(|(_, tensor)| (tensor.write)(out))
+            .try_for_each(|(_, tensor)| (tensor.write)(&mut out))?;
+        let sum = out.sum.finish();
+        out.write_all(&sum.to_le_bytes())
     })
+}
+
+/// Sums what passes.
+struct Summed<'a> {
+    out: &'a mut dyn Write,
+    sum: XxHash64,
+}
+
+impl Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.sum.write(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Reads a whole file, after a look at its start: what is no safetensors file is
+/// refused before the rest is read, whatever its size.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let reading = |e: std::io::Error| Error::reading(path, &e);
+    let mut file = File::open(path).map_err(reading)?;
+    let mut bytes = Vec::new();
+    // The length of the header, and its first byte.
+    let start = Read::by_ref(&mut file).take(9).read_to_end(&mut bytes);
+    start.map_err(reading)?;
+    let length = bytes
+        .first_chunk()
+        .map(|length| u64::from_le_bytes(*length));
+    let header = length.filter(|length| *length <= LONGEST_HEADER);
+    if header.is_none() || bytes.get(8) != Some(&b'{') {
+        return Err(
+            Error::input("not a whole model file: it has no safetensors header").in_file(path),
+        );
+    }
+    let size = file.metadata().map_err(reading)?.len();
+    memory::require(u128::from(size), "the model file").map_err(|e| e.in_file(path))?;
+    let room = usize::try_from(size).unwrap_or(usize::MAX);
+    let more = room.saturating_sub(bytes.len());
+    memory::fallibly(|| bytes.try_reserve_exact(more))
+        .map_err(|_| Error::failure("no memory for the model file").in_file(path))?;
+    file.read_to_end(&mut bytes).map_err(reading)?;
+    Ok(bytes)
 }
 
 /// A safetensors file held in memory.
@@ -161,6 +231,15 @@ impl<'a> TensorFile<'a> {
         };
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(broken)?;
+        if tensors.tensor(CHECKSUM).is_ok() {
+            let (summed, stored) = bytes.split_at(bytes.len().saturating_sub(CHECKSUM_BYTES));
+            let mut sum = XxHash64::with_seed(0);
+            sum.write(summed);
+            if stored != sum.finish().to_le_bytes() {
+                let message = "the file is damaged: its checksum is another";
+                return Err(Error::input(message).in_file(path));
+            }
+        }
         let card = metadata
             .metadata()
             .as_ref()
@@ -282,5 +361,52 @@ impl<'a> TensorFile<'a> {
 
     pub fn u8s(&self, name: &str) -> Result<Vec<u8>> {
         Ok(self.view(name, Dtype::U8)?.data().to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_damaged_byte_behind_the_header_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m");
+        let values = (0..40).map(f64::from).collect();
+        let tensors = vec![
+            ("a".into(), Tensor::f64s(values)),
+            ("zz".into(), Tensor::u8s(b"text".to_vec())),
+        ];
+        write(&path, "{}".into(), tensors).unwrap();
+        let whole = read(&path).unwrap();
+        let file = TensorFile::parse(&path, &whole).unwrap();
+        assert_eq!(file.f64s("a", 40).unwrap()[39], 39.0);
+        let header = u64::from_le_bytes(*whole.first_chunk().unwrap()) as usize + 8;
+        for at in header..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(TensorFile::parse(&path, &damaged).is_err(), "{at}");
+            }
+        }
+    }
+
+    /// A large file that is no model costs nothing but a look at its start.
+    #[test]
+    fn what_is_no_model_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m");
+        let file = File::create(&path).unwrap();
+        // With holes, so that it takes no room on the disk.
+        file.set_len(1 << 42).unwrap();
+        let error = read(&path).unwrap_err();
+        assert_eq!(
+            error.message,
+            "not a whole model file: it has no safetensors header"
+        );
+        std::fs::write(&path, "short").unwrap();
+        assert!(read(&path).is_err());
+        std::fs::write(&path, "").unwrap();
+        assert!(read(&path).is_err());
     }
 }

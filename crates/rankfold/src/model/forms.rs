@@ -164,6 +164,45 @@ pub(crate) fn upkeep<R>(form: FormRef<'_, R>) -> Option<Upkeep> {
     }
 }
 
+/// What a form that was read cannot be, in words: its Gram matrices are those of its
+/// factors, its variances and counters are possible.
+pub(crate) fn check<R: Real>(form: FormRef<'_, R>) -> std::result::Result<(), String> {
+    let counted = |upkeep: &Upkeep| match upkeep.is_possible() {
+        true => Ok(upkeep.rows_changed()),
+        false => Err("the counters of the form are damaged".to_owned()),
+    };
+    let gram = |side: &str, tall: &Tall<R>, gram: &Square, changed: u64| match tall
+        .has_gram(gram, changed)
+    {
+        true => Ok(()),
+        false => Err(format!(
+            "the Gram matrix of `{side}` is not that of its rows"
+        )),
+    };
+    let tracked = |side: &str, tall: &Tall<R>, changed: u64| match tall.is_tracked() {
+        true => gram(side, tall, &tall.gram, changed),
+        false => Ok(()),
+    };
+    match form {
+        FormRef::Factored(form) => {
+            let changed = counted(&form.upkeep)?;
+            tracked("left", &form.left, changed)?;
+            tracked("right", &form.right, changed)
+        }
+        FormRef::Psd(form) => tracked("factor", &form.factor, counted(&form.upkeep)?),
+        FormRef::Polar(form) => {
+            let changed = counted(&form.upkeep)?;
+            gram("left", &form.left.tall, &form.left.gram, changed)?;
+            gram("right", &form.right.tall, &form.right.gram, changed)
+        }
+        FormRef::PolarPsd(form) => {
+            let changed = counted(&form.upkeep)?;
+            gram("factor", &form.factor.tall, &form.factor.gram, changed)
+        }
+        FormRef::Full(_) | FormRef::Diagonal(_) | FormRef::Gaussian(_) => Ok(()),
+    }
+}
+
 /// Reads a form back.
 pub(crate) fn read<R: Real>(
     file: &TensorFile<'_>,

@@ -174,6 +174,9 @@ impl Stored {
                 if !frame.named_objects() {
                     return Err(file.error("the names of the labels are missing"));
                 }
+                if !(rule.bias >= 0.0) {
+                    return Err(file.error("a step of biases below 0 is not possible"));
+                }
                 let prior = Prior::read(file, right)?;
                 Ok(Knowledge::Ranking(Ranked { rule, prior }))
             }
@@ -184,14 +187,18 @@ impl Stored {
                 if !(named && frame.named_objects()) {
                     return Err(file.error("the names of users or items are missing"));
                 }
+                card.check().map_err(|message| file.error(message))?;
                 let biases = RatingBiases::read(file, frame.shape, frame.rank)?;
                 Ok(Knowledge::Completion(Rated { card, biases }))
             }
             Stored {
                 kernel: Some(card), ..
             } => {
-                if !named || left != right {
+                if !named || left != right || frame.objects.is_some() {
                     return Err(file.error("the names of the items are missing"));
+                }
+                if !(card.alpha >= 0.0) {
+                    return Err(file.error("an alpha below 0 is not possible"));
                 }
                 if !card.map {
                     return Ok(Knowledge::Kernel(card));

@@ -2,6 +2,7 @@
 //! is known of labels before a row comes.
 
 use super::file::{Tensor, TensorFile, Tensors};
+use crate::form::MOST;
 use crate::{Error, Result, choices, memory};
 use serde::{Deserialize, Serialize};
 
@@ -96,8 +97,8 @@ impl Prior {
             memory::require(labels as u128 * 32, &what)?;
             let more = labels.saturating_sub(self.bias.len());
             let no_memory = |_| Error::failure(format!("no memory for {what}"));
-            self.bias.try_reserve(more).map_err(no_memory)?;
-            self.count.try_reserve(more).map_err(no_memory)?;
+            memory::fallibly(|| self.bias.try_reserve(more)).map_err(no_memory)?;
+            memory::fallibly(|| self.count.try_reserve(more)).map_err(no_memory)?;
         }
         Ok(())
     }
@@ -126,6 +127,12 @@ impl Prior {
             [n] if n <= labels as u64 => n as usize,
             _ => return Err(file.error("impossible numbers of labels")),
         };
+        if count
+            .iter()
+            .any(|count| *count > MOST / labels.max(1) as u64)
+        {
+            return Err(file.error("an impossible count of labels"));
+        }
         if count.len() != labels {
             return Err(file.error(format!("{} counts for {labels} labels", count.len())));
         }

@@ -30,7 +30,7 @@ pub use task_space::{
 
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
-use crate::form::{Form, Side, Upkeep};
+use crate::form::{Form, MOST, Side, Upkeep};
 use crate::linalg::Retraction;
 use crate::online::{AromaOptions, StepRule};
 use crate::{Error, Ids, Real, Result, Rows, choices};
@@ -87,6 +87,14 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Counters {
+    /// Adds a loss; one that no number can hold is left out.
+    pub(crate) fn add_loss(&mut self, loss: f64) {
+        let sum = self.total_loss + loss;
+        if sum.is_finite() {
+            self.total_loss = sum;
+        }
+    }
+
     /// The mean loss of a step.
     pub fn mean_loss(&self) -> f64 {
         self.total_loss / self.steps.max(1) as f64
@@ -183,6 +191,66 @@ pub struct Card {
 }
 
 impl Card {
+    /// What a card of a file cannot say, in words.
+    fn check(&self) -> std::result::Result<(), String> {
+        let at_least = |name: &str, value: Option<f64>| match value {
+            Some(value) if !(value >= 0.0) => Err(format!("a {name} of {value} is not possible")),
+            _ => Ok(()),
+        };
+        let above = |name: &str, value: Option<f64>| match value {
+            Some(value) if !(value > 0.0) => Err(format!("a {name} of {value} is not possible")),
+            _ => Ok(()),
+        };
+        if self.format == 0 {
+            return Err("a format of 0 is not possible".into());
+        }
+        at_least("step size", Some(self.step_size))?;
+        above("step limit", self.step_limit)?;
+        above("decay", self.decay)?;
+        if let Some(scale) = self.variance_scale
+            && !(scale > 0.0)
+        {
+            return Err(format!("a factor of {scale} on variances is not possible"));
+        }
+        at_least("regularization", self.regularization)?;
+        at_least("subspace weight", self.subspace_weight)?;
+        if let Some(Distances { near, far }) = self.distances {
+            at_least("distance", Some(near))?;
+            at_least("distance", Some(far))?;
+        }
+        match self.step_rule {
+            Some(StepRule::Constant(size)) => at_least("step size", Some(size))?,
+            Some(StepRule::Falling {
+                size,
+                half_life,
+                gradient,
+                ..
+            }) => {
+                at_least("step size", Some(size))?;
+                above("half-life", Some(half_life))?;
+                above("norm of gradients", Some(gradient))?;
+            }
+            Some(StepRule::Convergent { size, half_life }) => {
+                at_least("step size", Some(size))?;
+                above("half-life", Some(half_life))?;
+            }
+            None => {}
+        }
+        let counters = &self.counters;
+        let counts = [
+            counters.steps,
+            counters.updates,
+            counters.refused,
+            counters.new_features,
+            counters.new_object_features,
+            counters.seeded,
+        ];
+        match counts.into_iter().find(|count| *count > MOST) {
+            Some(count) => Err(format!("a count of {count} is not possible")),
+            None => Ok(()),
+        }
+    }
+
     /// A card that says nothing but which rule learned the model.
     pub(crate) fn new(learner: &str) -> Self {
         Card {
@@ -502,9 +570,12 @@ impl Model {
     /// Reads a model from its file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| Error::reading(path, &e))?;
-        let file = TensorFile::parse(path, &bytes)?;
-        Self::from_file(&file)
+        Self::parse(path, &file::read(path)?)
+    }
+
+    /// Reads a model from the bytes of a file; errors name it by this path.
+    pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+        Self::from_file(&TensorFile::parse(path, bytes)?)
     }
 
     pub(crate) fn from_file(file: &TensorFile<'_>) -> Result<Self> {
@@ -528,26 +599,36 @@ impl Model {
             ));
         }
         let header: Header = serde_json::from_str(&file.card).map_err(broken)?;
-        let low_rank = matches!(header.form.as_str(), "factored" | "psd");
+        let low_rank = matches!(
+            header.form.as_str(),
+            "factored" | "psd" | "polar" | "polar-psd"
+        );
         if low_rank && !(1..=1 << 16).contains(&header.rank) {
             return Err(file.error(format!("a rank of {} is not possible", header.rank)));
         }
-        let scale = header.card.variance_scale.unwrap_or(1.0);
-        if !(scale.is_finite() && scale > 0.0) {
-            return Err(file.error(format!("a factor of {scale} on variances is not possible")));
-        }
+        header.card.check().map_err(|message| file.error(message))?;
         let (name, rank, upkeep) = (&header.form, header.rank, header.upkeep);
         let form = match header.precision.as_str() {
             "f32" => Precise::F32(forms::read(file, name, rank, upkeep, "")?),
             "f64" => Precise::F64(forms::read(file, name, rank, upkeep, "")?),
             other => return Err(file.error(format!("unknown precision `{other}`"))),
         };
+        let checked = with_form!(&form, form => forms::check(form.view()));
+        checked.map_err(|message| file.error(message))?;
         let (left, right) = with_form!(&form, form => form.view().shape());
+        let found = with_form!(&form, form => form.view().rank());
+        if found != rank {
+            return Err(file.error(format!("a rank of {rank} for a form of rank {found}")));
+        }
+        if header.objects.is_none() && left != right {
+            let message = format!("{left} by {right} features, but nothing is said of objects");
+            return Err(file.error(message));
+        }
         let (features, preprocess) =
             read_side(file, Side::Left, &header.features, header.preprocess, left)?;
         let objects = match &header.objects {
             None => None,
-            Some(_) if header.form == "psd" => {
+            Some(_) if matches!(header.form.as_str(), "psd" | "polar-psd") => {
                 return Err(file.error("a symmetric matrix has no objects of other features"));
             }
             Some(kind) => {
@@ -649,10 +730,21 @@ fn read_side(
     Ok((features, preprocess))
 }
 
+/// Refuses to write a form that could not be used: what is read back is checked in the
+/// same way, and all commands need its gauge.
+pub(crate) fn check_usable<R: Real>(form: crate::form::FormRef<'_, R>) -> Result<()> {
+    let refuse = |why: String| Error::failure(format!("{why}; nothing was written"));
+    forms::check(form).map_err(refuse)?;
+    match form.factors().is_some() && form.gauge().is_none() {
+        true => Err(refuse(rank_lost().message)),
+        false => Ok(()),
+    }
+}
+
 pub(crate) fn rank_lost() -> Error {
-    Error::failure(
-        "the model has lost rank to working precision, so its singular values are not known",
-    )
+    let message =
+        "the model has lost rank to working precision, so its singular values are not known";
+    Error::failure(message).about("model")
 }
 
 /// Writes a model from borrowed parts, with more tensors beside them. Each side
@@ -691,7 +783,14 @@ pub(crate) fn save_parts<R: Real>(
     // By way of a value, whose keys are sorted: equal models have equal bytes.
     let json = serde_json::to_value(&header)
         .map_err(|e| Error::failure(format!("cannot describe the model: {e}")))?;
-    file::write(path, json.to_string(), tensors)
+    let json = json.to_string();
+    // A number that is not finite is `null` in JSON, which could not be read back.
+    if serde_json::from_str::<Header>(&json).is_err() {
+        let message =
+            "the card of the model holds a number that is not finite; nothing was written";
+        return Err(Error::failure(message).in_file(path));
+    }
+    file::write(path, json, tensors)
 }
 
 /// The tensors of a side.

@@ -145,6 +145,9 @@ impl Preprocess {
         self.steps.tfidf == self.weight.is_some()
             && self.steps.standardize == self.mean.is_some()
             && self.steps.standardize == self.scale.is_some()
+            // Deviations are above 0; of numbers near the end of what a double holds
+            // their inverse may be 0.
+            && self.scale.iter().flatten().all(|scale| *scale >= 0.0)
     }
 
     /// Filled and weighted, before any centring.
@@ -246,7 +249,8 @@ impl Preprocess {
                 let what = format!("preprocessing of {columns} features");
                 // Room doubles, so that growth one by one is cheap.
                 memory::require(columns as u128 * 16, &what)?;
-                let reserved = values.try_reserve(columns - values.len());
+                let more = columns - values.len();
+                let reserved = memory::fallibly(|| values.try_reserve(more));
                 reserved.map_err(|_| Error::failure(format!("no memory for {what}")))?;
             }
         }

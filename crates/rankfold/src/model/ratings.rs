@@ -3,7 +3,7 @@
 use super::file::{Tensor, TensorFile, Tensors};
 use super::{Knowledge, Model, Objects, Precise, Preprocess, Rated};
 use crate::data::Features;
-use crate::form::Form;
+use crate::form::{Form, MOST};
 use crate::kernel::dot;
 use crate::{Error, Ids, Real, Result, with_form};
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,31 @@ pub struct Fold {
     pub ridge: f64,
 }
 
+impl CompletionCard {
+    /// What a card of a file cannot say, in words.
+    pub(super) fn check(&self) -> std::result::Result<(), String> {
+        if let Some((low, high)) = self.scale
+            && !(low <= high)
+        {
+            return Err(format!("ratings from {low} to {high} are not possible"));
+        }
+        let sizes = [
+            ("regularization", self.regularization),
+            ("penalty power", self.penalty_power),
+            ("residual", Some(self.residual)),
+            ("noise", self.noise),
+        ];
+        for (name, size) in sizes {
+            if let Some(size) = size
+                && !(size >= 0.0)
+            {
+                return Err(format!("a {name} of {size} is not possible"));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl RatingBiases {
     pub(crate) fn tensors(&self) -> Tensors<'_> {
         let mut out = Tensors::new();
@@ -81,12 +106,17 @@ impl RatingBiases {
     /// Reads what [`RatingBiases::tensors`] gave, for so many users and items.
     pub(crate) fn read(file: &TensorFile<'_>, shape: (usize, usize), rank: usize) -> Result<Self> {
         let sizes = [shape.0, shape.1];
+        // So that the sum over all is a count as well.
+        let most = MOST / (shape.0 + shape.1).max(1) as u64;
         let both = |name: &str| -> Result<[Vec<f64>; 2]> {
             let side = |i: usize| file.f64s(&format!("levels.{}.{name}", SIDES[i]), sizes[i]);
             Ok([side(0)?, side(1)?])
         };
         let count = |i: usize| -> Result<Vec<u64>> {
             let found = file.u64s(&format!("levels.{}.count", SIDES[i]))?;
+            if found.iter().any(|count| *count > most) {
+                return Err(file.error("an impossible count of ratings"));
+            }
             match found.len() == sizes[i] {
                 true => Ok(found),
                 false => Err(file.error(format!("{} counts for {}", found.len(), sizes[i]))),

@@ -187,7 +187,7 @@ impl Moments {
         self.products[i * self.mean.len() + i] / self.count.max(1.0)
     }
 
-    fn is_finite(&self) -> bool {
+    pub(crate) fn is_finite(&self) -> bool {
         let all = self.mean.iter().chain(&self.products);
         self.count.is_finite() && all.into_iter().all(|v| v.is_finite())
     }

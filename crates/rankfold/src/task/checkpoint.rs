@@ -79,7 +79,7 @@ impl Checkpoint {
             task: String,
         }
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| Error::reading(path, &e))?;
+        let bytes = file::read(path)?;
         let file = TensorFile::parse(path, &bytes)?;
         let damaged = |e: serde_json::Error| file.error(format!("the metadata is damaged: {e}"));
         let header: Header = serde_json::from_str(&file.card).map_err(damaged)?;

@@ -16,10 +16,7 @@ pub(super) fn count(counters: &mut Counters, examples: u64, learned: &Learned) {
         Outcome::Refused => one_more(&mut counters.refused),
         Outcome::Idle => {}
     }
-    let sum = counters.total_loss + learned.loss * examples as f64;
-    if sum.is_finite() {
-        counters.total_loss = sum;
-    }
+    counters.add_loss(learned.loss * examples as f64);
 }
 
 /// The best of a run so far, by validation.

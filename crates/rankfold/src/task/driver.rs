@@ -207,7 +207,7 @@ impl<'r, T: Keep> Driver<'r, T> {
         counters.steps += 1;
         counters.updates += 1;
         if cost.is_finite() {
-            counters.total_loss += cost;
+            counters.add_loss(cost);
             self.course.window.loss += cost;
             self.course.window.steps += 1;
         }

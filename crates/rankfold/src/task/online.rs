@@ -13,7 +13,9 @@ use super::ranking::LabelLearner;
 use super::triplet::{Examples, Sides, TripletRows};
 use crate::data::{Features, StreamRow};
 use crate::form::{Form, Newcomer, Side};
-use crate::model::{Card, Counters, Knowledge, Model, Objects, Precise, Preprocess, save_parts};
+use crate::model::{
+    Card, Counters, Knowledge, Model, Objects, Precise, Preprocess, check_usable, save_parts,
+};
 use crate::online::{AnyLearner, Learned, Learner, RankOne, Rule, Step, StepRule};
 use crate::random::normal_at;
 use crate::sample::Triplet;
@@ -642,6 +644,7 @@ impl<R: Real> Online<R> {
 
     /// Writes the model as it is now. It changes nothing.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        check_usable(self.learner.form()).map_err(|e| e.in_file(&path))?;
         save_parts(
             path.as_ref(),
             (&self.card, &self.knowledge()),

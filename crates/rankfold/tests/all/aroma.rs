@@ -1,6 +1,7 @@
 //! AROMA: the reference cases, AROW on vectors as its oracle, and the laws of its
 //! covariances.
 
+use crate::common::sealed;
 use crate::golden::{self, Golden};
 use crate::oracle::*;
 use rankfold::data::Features;
@@ -602,7 +603,7 @@ fn damaged_distributions_are_refused() {
             let length = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
             let mut bad = good.clone();
             bad[8 + length + start..][..4].copy_from_slice(&(-1.0_f32).to_le_bytes());
-            std::fs::write(&path, bad).unwrap();
+            std::fs::write(&path, sealed(bad)).unwrap();
             let error = Model::load(&path).unwrap_err().to_string();
             assert!(
                 error.ends_with("the tensor `variance` holds a value below 0"),

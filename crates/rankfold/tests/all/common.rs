@@ -57,3 +57,13 @@ pub fn close(what: &str, got: &M, want: &M, tolerance: f64) {
         "{what}: relative error {error:e} above {tolerance:e}"
     );
 }
+
+/// The bytes of a model file with the checksum that they should have.
+pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    use std::hash::Hasher;
+    let end = bytes.len() - 8;
+    let mut sum = twox_hash::XxHash64::with_seed(0);
+    sum.write(&bytes[..end]);
+    bytes[end..].copy_from_slice(&sum.finish().to_le_bytes());
+    bytes
+}

@@ -291,7 +291,7 @@ impl<R: Real> RatingLearner<R> {
         counters.steps += 1;
         counters.updates += u64::from(outcome == Outcome::Moved);
         counters.refused += u64::from(outcome == Outcome::Refused);
-        counters.total_loss += loss;
+        counters.add_loss(loss);
         Ok((2.0 * loss).sqrt())
     }
 
@@ -328,6 +328,7 @@ impl<R: Real> RatingLearner<R> {
             Mover::Rule(learner) => learner.form(),
             Mover::FoldIn(fold_in) => fold_in.form(),
         };
+        crate::model::check_usable(form).map_err(|e| e.in_file(&path))?;
         crate::model::save_parts(
             path.as_ref(),
             (&self.card, &Knowledge::Completion(self.known.clone())),

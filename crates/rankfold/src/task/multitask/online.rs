@@ -61,12 +61,12 @@ impl TaskLearner {
         let numbers = fit.weights.iter().chain([&fit.bias, &fit.scale, &before]);
         let counters = &mut self.model.card.counters;
         counters.steps += 1;
-        if numbers.into_iter().any(|v| !v.is_finite()) {
+        if numbers.into_iter().any(|v| !v.is_finite()) || !moments.is_finite() {
             counters.refused += 1;
             return Ok(before);
         }
         counters.updates += 1;
-        counters.total_loss += 0.5 * (before - target) * (before - target);
+        counters.add_loss(0.5 * (before - target) * (before - target));
         let t = match known {
             Some(t) => t as usize,
             None => {
