@@ -233,7 +233,7 @@ fn streams(bytes: &[u8]) {
     }
     let mut distances = DistanceStream::<f64>::new(lines(bytes));
     while let Ok(Some(_)) = distances.read(names, names) {}
-    if let Ok(mut ratings) = RatingLines::stream(lines(bytes)) {
+    if let Ok(mut ratings) = RatingLines::stream(lines(bytes), &RatingColumns::default()) {
         while ratings.advance().is_ok_and(|more| more) {
             let _ = ratings.rating(|_, _, rating| assert!(rating.is_finite(), "a finite rating"));
         }

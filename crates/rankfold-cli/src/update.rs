@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
-    DistanceStream, LabelStream, Names, RowIds, RowLookup, TripletStream, ValueStream, WriteLock,
+    DistanceStream, LabelName, LabelStream, Names, RatingColumns, RowIds, RowLookup, StreamRow,
+    TripletStream, ValueStream, WriteLock, holds_rows,
 };
 use rankfold::form::Side;
 use rankfold::model::{Counters, Knowledge, Precise};
@@ -26,34 +27,39 @@ use crate::{paths, patient};
 
 /// Go on learning from more examples, one at a time
 ///
-/// Reads JSON lines {"query":R,"positive":R,"negative":R}: the query is more like
-/// the positive than like the negative. R is the id of a row of --rows, or features
-/// by value, {"feature":value,…}; features are called as in the training data, by
-/// number (from 1) or by name. New features are welcome. Other fields are ignored.
-/// Positive and negative are ids of --objects, or features of objects, for a model
-/// that has some.
+/// Reads JSON lines, or the format of training. R is the id of a row of --rows, or features
+/// by value, {"feature":value,…}, called as in the training data: by number (from 1) or by
+/// name. New features are welcome. Other fields are ignored.
 ///
-/// A model that ranks labels reads {"row":R,"labels":[…]}: labels are names, or
-/// numbers where the labels of training were; new ones are welcome. Lines without
-/// labels, or with all of them, are skipped and counted.
+/// Similarity models read {"query":R,"positive":R,"negative":R}: the query is more like the
+/// positive than like the negative; or lines `query positive negative` of ids. Positives and
+/// negatives are ids or features of --objects for a model that has objects.
 ///
-/// A model of pairs reads {"left":R,"right":R,"value":…}; the right is an object for a
-/// model that has some.
+/// Ranking models read {"row":R,"labels":[…]}, or a file of labelled rows (.svm, .csv, …).
+/// Labels are names, or numbers where the labels of training were; new ones are welcome.
+/// Rows without labels, or with all of them, are skipped and counted.
 ///
-/// A model of distances reads {"left":R,"right":R,"same":true}, or false, or a distance
-/// as "value", "at_most" or "at_least". Polar metrics go on with polar steps, others with
-/// flat ones; those trained in batch go a tenth of the way to where a pair should be.
+/// Models of pairs read {"left":R,"right":R,"value":…}, or lines `left right value` of ids; the
+/// right is an object for a model that has objects.
 ///
-/// A model of ratings reads {"user":…,"item":…,"rating":…}; new users and items are
-/// welcome. Models of `polar`, `balanced`, `gradient` and `loreta` take a step for each
-/// rating, others fold it in by least squares for the rows of its user and item.
+/// Metrics read {"left":R,"right":R,"same":true}, or false, or a distance as "value",
+/// "at_most" or "at_least"; or lines `left right same`, `left right different`,
+/// `left right <= v` of ids. Polar metrics take polar steps, others flat ones. A metric
+/// trained in batch moves a tenth of the way to where a pair should be.
 ///
-/// A map of `train kernel --mds` reads {"left":…,"right":…,"value":…} of item ids, or lines
-/// `left right value`: dissimilarities are replaced or added, new items are welcome, and the
-/// items that nothing new is known of stay where they are. All lines are read first.
+/// Rating models read {"user":…,"item":…,"rating":…}, or ratings as in training (.csv, .tsv,
+/// .dat, with --columns); new users and items are welcome. Models of `polar`, `balanced`,
+/// `gradient` and `loreta` take a step for each rating, others solve least squares for its
+/// user and item.
 ///
-/// At a broken line the command stops with an error; what was learned before it is
-/// written all the same. Ctrl-C ends the stream and writes the model, too.
+/// Multitask models read {"task":…,"row":R,"target":…}, or a table as in training.
+///
+/// Maps of `train kernel --mds` read {"left":…,"right":…,"value":…} of item ids, or lines
+/// `left right value`. New values replace old ones, new items are welcome, and items without
+/// news stay in place. All lines are read first.
+///
+/// A broken line stops the command with an error; what was learned before it is written.
+/// Ctrl-C ends the stream and writes the model, too.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold update model.safetensors clicks.jsonl --rows rows.svm -o model.safetensors
@@ -79,12 +85,14 @@ use crate::{paths, patient};
       such as {\"task\":\"s7\",\"row\":{\"age\":11},\"target\":31}
   rankfold update ratings.safetensors new-ratings.jsonl -o ratings.safetensors
       lines such as {\"user\":\"ann\",\"item\":\"m17\",\"rating\":4}, for a model of `train
-      completion`")]
+      completion`
+  rankfold update ratings.safetensors new.csv --columns userId,movieId,rating -o ratings.safetensors
+      ratings in the format of training")]
 pub struct Update {
     /// The model
     model: PathBuf,
 
-    /// JSON lines, plain, .gz or .zst; `-` is stdin
+    /// Examples as JSON lines or in the format of training, plain, .gz or .zst; `-` is stdin
     #[arg(default_value = "-")]
     stream: PathBuf,
 
@@ -107,6 +115,11 @@ pub struct Update {
     /// Write the model after every N examples, too
     #[arg(long, value_name = "N")]
     save_every: Option<u64>,
+
+    /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
+    /// rating models [default: user,item,rating]
+    #[arg(long, value_name = "USER,ITEM,RATING")]
+    columns: Option<RatingColumns>,
 
     #[command(flatten)]
     tasks: ColumnsOfTasks,
@@ -170,7 +183,7 @@ impl Update {
                 &["rows", "objects", "step_size", "save_every"]
             }
             Knowledge::Ranking(_) => &["rows", "step_size", "save_every"],
-            Knowledge::Completion(_) => &["step_size", "save_every"],
+            Knowledge::Completion(_) => &["columns", "step_size", "save_every"],
             Knowledge::Multitask(_) => &[
                 "save_every",
                 "task_column",
@@ -196,6 +209,7 @@ impl Update {
                     model: &self.model,
                     stream: &self.stream,
                     output: &self.output,
+                    columns: &self.columns.clone().unwrap_or_default(),
                     step_size: self.step_size,
                     save_every: self.save_every,
                     start,
@@ -264,6 +278,9 @@ impl Update {
         };
 
         let interrupt = Interrupt::watch();
+        if learner.label_count() > 0 && holds_rows(&self.stream) {
+            return self.learn_rows(learner, &before, &interrupt, start, output);
+        }
         if learner.label_count() > 0 {
             let mut stream = LabelStream::new(patient::lines(&self.stream, &interrupt)?);
             let mut skipped = 0;
@@ -355,6 +372,44 @@ impl Update {
             skipped: None,
         };
         self.finish(&learner, &before, ended, read, start, output)
+    }
+
+    /// Learns a file of labelled rows, as `train ranking` reads it, row by row.
+    fn learn_rows<R: Real>(
+        &self,
+        mut learner: Online<R>,
+        before: &Counters,
+        interrupt: &Interrupt,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
+        let source = self.fields.of(&self.stream);
+        let data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
+        let rows = learner.prepare(data.rows, &data.features);
+        let rows = rows.map_err(|e| e.in_file(&self.stream))?;
+        let (mut at, mut skipped) = (0, 0);
+        let ended = self.follow(&mut learner, interrupt, output, "rows", |learner| {
+            if at == rows.len() {
+                return Ok(None);
+            }
+            let names = data.labels.of(at).iter();
+            let names = names.map(|&label| LabelName::Name(data.labels.names.get(label).into()));
+            let names: Vec<LabelName> = names.collect();
+            let learned = learner.learn_labelled(StreamRow::Row(at), &names, &rows);
+            let learned = learned.map_err(|e| {
+                let message = format!("row `{}`: {}", data.ids.name(at), e.message);
+                Error { message, ..e }.in_file(&self.stream)
+            })?;
+            at += 1;
+            skipped += u64::from(learned.is_none());
+            Ok(Some(learned.is_some()))
+        })?;
+        let read = Read {
+            noun: "rows",
+            lines: at as u64,
+            skipped: Some(skipped),
+        };
+        self.finish(&learner, before, ended, read, start, output)
     }
 
     /// Learns line by line until the stream ends, breaks or is left. `learn` says

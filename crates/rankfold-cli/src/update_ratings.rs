@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use rankfold::data::RatingLines;
+use rankfold::data::{RatingColumns, RatingLines};
 use rankfold::model::Precise;
 use rankfold::task::RatingLearner;
 use rankfold::{Error, Model, Real, Result};
@@ -19,6 +19,7 @@ pub struct UpdateRatings<'a> {
     pub model: &'a Path,
     pub stream: &'a Path,
     pub output: &'a Path,
+    pub columns: &'a RatingColumns,
     pub step_size: Option<f64>,
     pub save_every: Option<u64>,
     pub start: Instant,
@@ -47,7 +48,8 @@ impl UpdateRatings<'_> {
         });
         let before = learner.counters();
         let interrupt = Interrupt::watch();
-        let mut lines = RatingLines::stream(patient::lines(self.stream, &interrupt)?)?;
+        let lines = patient::lines(self.stream, &interrupt)?;
+        let mut lines = RatingLines::stream(lines, self.columns)?;
         let bar = output.counter("ratings");
         let broken = loop {
             match self.learn_line(&mut lines, &mut learner) {

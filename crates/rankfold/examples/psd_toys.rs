@@ -14,9 +14,9 @@ use rankfold::batch::{
 use rankfold::form::{PolarPsd as PolarForm, Psd, Tall};
 use rankfold::linalg::qf;
 use rankfold::manifold::{Flat, PolarPsd, Semidefinite};
+use rankfold::online::choose_step;
 use rankfold::online::{self, Learner, Mixed, RankOne, Step};
 use rankfold::random::normal_at;
-use rankfold::task::choose_step;
 use rankfold::{Loss, Result, SparseVec};
 
 fn normal(rows: usize, columns: usize, seed: u64) -> Mat<f64> {

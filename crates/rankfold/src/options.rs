@@ -436,7 +436,8 @@ macro_rules! options {
     (@read $head:tt $done:tt shared valid_fraction; $($rest:tt)*) => {
         $crate::options! { @read $head $done
             /// Hold out exactly this share for validation, in each class or task where
-            /// there are such; the model that does best on it is kept.
+            /// there are such. The model that does best on it is kept; it has not learned
+            /// from the share.
             valid_fraction: f64 = 0.0, in Range::SHARE;
             $($rest)* }
     };

@@ -21,5 +21,6 @@ mod support;
 mod texts;
 mod train;
 mod update;
+mod update_formats;
 mod usage;
 mod vectorize;

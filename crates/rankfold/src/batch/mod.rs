@@ -14,13 +14,16 @@
 
 mod als;
 mod bayes;
+mod classical;
 mod conjugate_gradient;
 mod descent;
 mod directions;
 mod distances;
 mod fitted;
 mod itml;
+mod lifted;
 mod margins;
+mod nearby;
 pub(crate) mod normal;
 mod opt_space;
 mod pairs;
@@ -43,12 +46,15 @@ mod variable_projection;
 
 pub use als::Als;
 pub use bayes::{Bayes, Posterior};
+pub(crate) use classical::classical;
 pub use descent::Armijo;
 pub use directions::{class_means, discriminant, principal};
 pub use distances::{Bound, Bounds, Distances, Pair, Wish};
 pub use fitted::Fitted;
 pub use itml::Itml;
+pub use lifted::{Lifted, LocalLifted};
 pub use margins::{Margins, Star};
+pub(crate) use nearby::{nearby, star};
 pub use opt_space::{LocalOptSpace, OptSpace};
 pub use pairs::SparsePairs;
 pub use points::Points;

@@ -113,7 +113,7 @@ fn read(mut lines: Lines, find: &mut dyn FnMut(&str) -> Result<u32>) -> Result<V
 }
 
 /// Whether a first line names columns: `left,right,…`.
-fn header(fields: &[&[u8]]) -> bool {
+pub(super) fn header(fields: &[&[u8]]) -> bool {
     let names = [&b"left"[..], b"right"];
     let named = fields.iter().zip(names);
     fields.len() >= 3
@@ -125,25 +125,13 @@ fn header(fields: &[&[u8]]) -> bool {
 }
 
 fn constraint(fields: &[&[u8]], find: &mut dyn FnMut(&str) -> Result<u32>) -> Result<Constraint> {
-    let (left, right, relation) = match fields {
-        [left, right, b"same"] => (left, right, Relation::Same),
-        [left, right, b"different"] => (left, right, Relation::Different),
-        [left, right, b"<=", v] => (left, right, Relation::AtMost(distance(v)?)),
-        [left, right, b">=", v] => (left, right, Relation::AtLeast(distance(v)?)),
-        [left, right, b"=", v] | [left, right, v] => (left, right, Relation::Equal(distance(v)?)),
-        [_, _, word, _] => {
-            return Err(Error::input(format!(
-                "expected `<=`, `>=` or `=`, found {}",
-                shown(word)
-            )));
-        }
-        found => {
-            return Err(Error::input(format!(
-                "expected {EXPECTED}, found {} fields",
-                found.len()
-            )));
-        }
+    let [left, right, said @ ..] = fields else {
+        return Err(Error::input(format!(
+            "expected {EXPECTED}, found {} fields",
+            fields.len()
+        )));
     };
+    let relation = relation(said)?;
     let mut named = |name: &[u8]| {
         let name = std::str::from_utf8(name).map_err(|_| Error::input("expected UTF-8 text"))?;
         find(name)
@@ -152,6 +140,29 @@ fn constraint(fields: &[&[u8]], find: &mut dyn FnMut(&str) -> Result<u32>) -> Re
         left: named(left)?,
         right: named(right)?,
         relation,
+    })
+}
+
+/// What a line says after the names of both rows.
+pub(super) fn relation(said: &[&[u8]]) -> Result<Relation> {
+    Ok(match said {
+        [b"same"] => Relation::Same,
+        [b"different"] => Relation::Different,
+        [b"<=", v] => Relation::AtMost(distance(v)?),
+        [b">=", v] => Relation::AtLeast(distance(v)?),
+        [b"=", v] | [v] => Relation::Equal(distance(v)?),
+        [word, _] => {
+            return Err(Error::input(format!(
+                "expected `<=`, `>=` or `=`, found {}",
+                shown(word)
+            )));
+        }
+        found => {
+            return Err(Error::input(format!(
+                "expected {EXPECTED}, found {} fields",
+                found.len() + 2
+            )));
+        }
     })
 }
 

@@ -17,18 +17,8 @@ use super::square::SquareMatrix;
 use super::table;
 use super::values::separate;
 use crate::ids::IdText;
+use crate::sparse::Dissimilarity;
 use crate::{Error, Ids, Result};
-
-/// Two items and how unlike they are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dissimilarity {
-    /// One item, by number.
-    pub left: u32,
-    /// The other.
-    pub right: u32,
-    /// How unlike they are: a distance.
-    pub value: f64,
-}
 
 /// Largest dissimilarity that is read: its fourth power is still a number.
 const LARGEST: f64 = 1e75;

@@ -1,12 +1,14 @@
 //! A stream of what is known about distances: lines `{"left":R,"right":R,…}` with
-//! `"same":true|false`, `"value":v`, `"at_most":v` or `"at_least":v`.
+//! `"same":true|false`, `"value":v`, `"at_most":v` or `"at_least":v`; or lines
+//! `left right same` as in a file of constraints.
 
 use serde::de::{Error as _, MapAccess};
 
 use super::Relation;
-use super::constraints::DISTANCES;
+use super::constraints::{DISTANCES, relation};
 use super::pair_stream::{PairStream, Said};
 use super::value_stream::Number;
+use crate::Result;
 
 /// What is known about distances.
 pub type DistanceStream<R> = PairStream<R, Relation>;
@@ -28,6 +30,10 @@ impl Said for Relation {
             _ => Relation::AtLeast(distance(map)?),
         })
     }
+
+    fn of_fields(fields: &[&[u8]]) -> Result<Self> {
+        relation(fields)
+    }
 }
 
 fn distance<'de, M: MapAccess<'de>>(map: &mut M) -> std::result::Result<f64, M::Error> {
@@ -43,7 +49,6 @@ fn distance<'de, M: MapAccess<'de>>(map: &mut M) -> std::result::Result<f64, M::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Result;
     use crate::data::{Features, Lines, Names, RowIds, RowLookup};
 
     fn read(text: &str) -> Result<Vec<Relation>> {

@@ -40,6 +40,15 @@ impl Format {
     }
 }
 
+/// Whether the name of a file says that it holds rows, other than JSON lines.
+pub fn holds_rows(path: impl AsRef<Path>) -> bool {
+    match Format::of(path.as_ref()) {
+        Ok(Format::Lines(kind)) => !matches!(kind, LineFormat::Jsonl | LineFormat::Ratings),
+        Ok(_) => true,
+        Err(_) => false,
+    }
+}
+
 const UNKNOWN: &str = "unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or \
     with .gz or .zst, or .npz";
 

@@ -69,10 +69,11 @@ use std::path::Path;
 use hashbrown::HashSet;
 
 pub use constraints::{Constraint, Relation, constraints, read_constraints};
-pub use dissimilarities::{Dissimilarity, dissimilarities, read_dissimilarities};
+pub use dissimilarities::{dissimilarities, read_dissimilarities};
 pub use distance_stream::DistanceStream;
 pub use edges::read_edges;
 pub use features::Features;
+pub use format::holds_rows;
 pub use jsonl::read_jsonl;
 pub use label_stream::{LabelName, LabelStream};
 pub use labels::{read_label_names, read_labels};
@@ -98,7 +99,7 @@ pub use value_stream::ValueStream;
 pub use values::{read_values, valued_pairs};
 pub use vectors::{VectorFormat, write_vectors};
 
-pub use crate::sparse::ValuedPair;
+pub use crate::sparse::{Dissimilarity, ValuedPair};
 use crate::{Error, Ids, Real, Result, Rows};
 use format::{Format, LineFormat};
 use text::{Documents, Vocabulary};

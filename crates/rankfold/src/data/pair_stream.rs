@@ -1,5 +1,6 @@
 //! A stream of pairs as JSON lines, `{"left":R,"right":R,…}` with one more field that
-//! says something of the pair, where R is the id of a row, or features by value.
+//! says something of the pair, where R is the id of a row, or features by value. Lines of
+//! a file of pairs are read as well: ids, separated by tabs, commas or spaces.
 //!
 //! Other fields are ignored, empty lines are skipped.
 
@@ -9,9 +10,12 @@ use std::path::Path;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
+use super::constraints::header;
 use super::jsonl::{message, object};
 use super::open::Lines;
-use super::stream::{Names, Role, RoleSeed, StreamRow, TextSeed, other_shape};
+use super::records::Fields;
+use super::stream::{Names, Role, RoleSeed, StreamRow, TextSeed, is_json, other_shape};
+use super::values::separate;
 use crate::{Error, Real, Result};
 
 /// The fields of a line that hold rows.
@@ -29,6 +33,9 @@ pub trait Said: Sized {
         field: &str,
         map: &mut M,
     ) -> std::result::Result<Self, M::Error>;
+
+    /// Reads what a line of a file of pairs says after the names of both.
+    fn of_fields(fields: &[&[u8]]) -> Result<Self>;
 }
 
 /// Pairs read one by one from a file, a pipe, or anything else.
@@ -67,8 +74,9 @@ impl<R: Real, S: Said> PairStream<R, S> {
                 return Ok(None);
             };
             if !line.trim_ascii().is_empty() {
-                let said = match parse(line, &mut self.roles, [left, right]) {
-                    Ok(said) => said,
+                let said = match parse(line, &mut self.roles, [left, right], self.line == 0) {
+                    Ok(Some(said)) => said,
+                    Ok(None) => continue,
                     Err(message) => return Err(self.lines.error(message)),
                 };
                 self.line = self.lines.number();
@@ -88,12 +96,30 @@ impl<R: Real, S: Said> PairStream<R, S> {
     }
 }
 
+/// What a line says of the pair whose rows it puts into `roles`; `None` where the first
+/// line names columns.
 fn parse<R: Real, S: Said>(
     line: &[u8],
     roles: &mut [Role<R>; 2],
     names: [Names<'_>; 2],
-) -> std::result::Result<S, String> {
+    first: bool,
+) -> std::result::Result<Option<S>, String> {
     roles.iter_mut().for_each(Role::clear);
+    let mut separated = Fields::default();
+    if !is_json(line) {
+        separate(&mut separated, line);
+    }
+    let fields: Vec<&[u8]> = separated.iter().map(<[u8]>::trim_ascii).collect();
+    if fields.len() > 1 {
+        if first && header(&fields) {
+            return Ok(None);
+        }
+        let (pair, said) = fields.split_at(2);
+        for ((role, id), names) in roles.iter_mut().zip(pair).zip(names) {
+            role.name(id, names)?;
+        }
+        return S::of_fields(said).map(Some).map_err(|e| e.message);
+    }
     let mut reader = serde_json::Deserializer::from_slice(object(line)?);
     let seed = LineSeed {
         roles: &mut *roles,
@@ -108,7 +134,7 @@ fn parse<R: Real, S: Said>(
                 .iter_mut()
                 .zip(names)
                 .try_for_each(|(role, names)| role.settle(names))?;
-            Ok(said)
+            Ok(Some(said))
         }
         _ => Err(other_shape(S::EXPECTED, line)),
     }

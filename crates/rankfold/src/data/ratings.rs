@@ -116,11 +116,16 @@ impl RatingLines {
         Self::with(path.as_ref(), columns, false)
     }
 
-    /// JSON lines with the fields `user`, `item` and `rating`, from anywhere.
-    pub fn stream(lines: Lines) -> Result<Self> {
-        let columns = RatingColumns::default();
-        let source = Source::new(lines, LineFormat::Jsonl)?;
-        Self::of(source, &columns, true)
+    /// Ratings from anywhere, in the format that the name of the lines says; JSON lines
+    /// where it says none.
+    pub fn stream(lines: Lines, columns: &RatingColumns) -> Result<Self> {
+        let kind = match Format::of(lines.path()) {
+            Ok(Format::Lines(kind)) if !is_dash(lines.path()) && kind != LineFormat::Svmlight => {
+                kind
+            }
+            _ => LineFormat::Jsonl,
+        };
+        Self::of(Source::new(lines, kind)?, columns, true)
     }
 
     fn with(path: &Path, columns: &RatingColumns, rated: bool) -> Result<Self> {

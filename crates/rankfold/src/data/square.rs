@@ -5,8 +5,9 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use super::dissimilarities::{Dissimilarity, in_range};
+use super::dissimilarities::in_range;
 use super::{Features, Labelled, RowIds, read_labelled};
+use crate::sparse::Dissimilarity;
 use crate::sparse::bad_number;
 use crate::{Error, Ids, Real, Result, memory};
 

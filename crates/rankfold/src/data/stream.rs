@@ -1,6 +1,9 @@
 //! A stream of triplets as JSON lines: `{"query":R,"positive":R,"negative":R}`,
 //! where R is the id of a row, or features by value, `{"feature":value,…}`.
 //!
+//! A line may also name three rows as a file of triplets does: `query positive negative`,
+//! separated by tabs or spaces.
+//!
 //! Other fields are ignored, empty lines are skipped, a `null` value is missing.
 //! A line is read as a whole before anything is done with it, and once the
 //! buffers have their size a line of known ids or features allocates nothing.
@@ -174,6 +177,18 @@ impl<R: Real> Role<R> {
         }
     }
 
+    /// The row of this id.
+    pub fn name(&mut self, id: &[u8], names: Names<'_>) -> std::result::Result<(), String> {
+        let id = std::str::from_utf8(id).map_err(|_| "expected UTF-8 text")?;
+        let noun = names.noun;
+        let rows = names.rows.ok_or_else(|| {
+            format!("found the {noun} id `{id}` and no {noun}s to look it up in: give --{noun}s")
+        })?;
+        let row = rows.find(id).map_err(|e| e.message)?;
+        self.found = Some(Found::Row(row));
+        Ok(())
+    }
+
     /// Sorts what was found, and leaves out zeros.
     pub fn settle(&mut self, names: Names<'_>) -> std::result::Result<(), String> {
         self.known.sort_unstable_by_key(|e| e.0);
@@ -199,6 +214,25 @@ impl<R: Real> Role<R> {
     }
 }
 
+/// Whether a line is an object or a list of JSON.
+pub(super) fn is_json(line: &[u8]) -> bool {
+    matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// Fields separated by tabs where the line has a tab, else by spaces.
+fn relation_fields(line: &[u8]) -> Vec<&[u8]> {
+    match line.contains(&b'\t') {
+        true => line
+            .split(|b| *b == b'\t')
+            .map(<[u8]>::trim_ascii)
+            .collect(),
+        false => {
+            let words = line.split(u8::is_ascii_whitespace);
+            words.filter(|word| !word.is_empty()).collect()
+        }
+    }
+}
+
 fn twice(name: &str) -> String {
     format!("feature `{name}` stands twice")
 }
@@ -209,6 +243,23 @@ fn parse<R: Real>(
     names: [Names<'_>; 3],
 ) -> std::result::Result<(), String> {
     roles.iter_mut().for_each(Role::clear);
+    // A line of JSON allocates nothing here.
+    let fields = if is_json(line) {
+        Vec::new()
+    } else {
+        relation_fields(line)
+    };
+    if fields.len() > 1 {
+        let ids: [&[u8]; 3] = fields[..].try_into().map_err(|_| {
+            let expected = ROLES.join(" ");
+            format!("expected 3 fields ({expected}), found {}", fields.len())
+        })?;
+        let mut roles = roles.iter_mut().zip(names);
+        return ids.into_iter().try_for_each(|id| {
+            let (role, names) = roles.next().expect("as many roles as fields");
+            role.name(id, names)
+        });
+    }
     let mut reader = serde_json::Deserializer::from_slice(object(line)?);
     let read = TripletSeed { roles, names }.deserialize(&mut reader);
     let read = read.and_then(|()| reader.end());

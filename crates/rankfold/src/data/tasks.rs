@@ -559,6 +559,19 @@ impl TaskRows {
         Ok(out)
     }
 
+    /// Some of the rows, by number; all tasks and features keep theirs.
+    pub(crate) fn select(&self, members: &[u32]) -> Self {
+        let numbers = members.iter().map(|&i| i as usize);
+        TaskRows {
+            names: self.names.clone(),
+            features: self.features.clone(),
+            task: numbers.clone().map(|i| self.task[i]).collect(),
+            rows: self.rows.select(numbers.clone()),
+            targets: numbers.map(|i| self.targets[i]).collect(),
+            table: self.table,
+        }
+    }
+
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.task.len()

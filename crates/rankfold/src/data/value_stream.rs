@@ -1,4 +1,5 @@
-//! A stream of pairs with values: lines `{"left":R,"right":R,"value":…}`.
+//! A stream of pairs with values: lines `{"left":R,"right":R,"value":…}`, or
+//! `left right value` as in a file of pairs.
 
 use std::fmt;
 
@@ -6,6 +7,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::pair_stream::{PairStream, Said};
+use super::values::value_of;
+use crate::{Error, Result};
 
 /// Pairs with values.
 pub type ValueStream<R> = PairStream<R, f64>;
@@ -21,6 +24,16 @@ impl Said for f64 {
             return Err(serde::de::Error::custom(message));
         }
         Ok(value)
+    }
+
+    fn of_fields(fields: &[&[u8]]) -> Result<Self> {
+        match fields {
+            [value] => value_of(value),
+            found => Err(Error::input(format!(
+                "expected 3 fields (left right value), found {}",
+                found.len() + 2
+            ))),
+        }
     }
 }
 
@@ -52,7 +65,6 @@ impl<'de> Deserialize<'de> for Number {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Result;
     use crate::data::{Features, Lines, Names, RowIds, RowLookup};
 
     fn read(text: &str) -> Result<Vec<f64>> {
@@ -72,6 +84,7 @@ mod tests {
     fn pairs_are_read_and_bad_lines_named() {
         let good = "{\"left\":0,\"right\":{\"2\":1.5},\"value\":3}\n\n{\"value\":-1e3,\"x\":[],\"right\":1,\"left\":2}\n";
         assert_eq!(read(good).unwrap(), [3.0, -1000.0]);
+        assert_eq!(read("0 1 2.5\n2,0,-1\n").unwrap(), [2.5, -1.0]);
         for (text, message) in [
             (
                 "{\"left\":0,\"right\":1}",
@@ -94,6 +107,10 @@ mod tests {
                 "s:1: column 37: `value` stands twice",
             ),
             ("[1]", "s:1: expected a JSON object, found `[1]`"),
+            ("7", "s:1: expected a JSON object, found `7`"),
+            ("0 9 1", "s:1: no row is called `9`"),
+            ("0 1 x", "s:1: expected a number as value, found `x`"),
+            ("0 1", "s:1: expected 3 fields (left right value), found 2"),
         ] {
             assert_eq!(read(text).unwrap_err().to_string(), message);
         }

@@ -132,18 +132,23 @@ fn pair(
     Ok(ValuedPair {
         left: find(left, rows)?,
         right: find(right, objects)?,
-        value: match number::<f64>(value) {
-            Ok(found) if found.abs() <= LARGEST_VALUE => found,
-            Err(NoNumber::Syntax) => {
-                let message = format!("expected a number as value, found {}", shown(value));
-                return Err(Error::input(message));
-            }
-            Ok(_) | Err(NoNumber::TooLarge) => {
-                let message = format!("the value {} is too large", shown(value));
-                return Err(Error::input(message));
-            }
-        },
+        value: value_of(value)?,
     })
+}
+
+/// The value of a pair.
+pub(super) fn value_of(value: &[u8]) -> Result<f64> {
+    match number::<f64>(value) {
+        Ok(found) if found.abs() <= LARGEST_VALUE => Ok(found),
+        Err(NoNumber::Syntax) => {
+            let message = format!("expected a number as value, found {}", shown(value));
+            Err(Error::input(message))
+        }
+        Ok(_) | Err(NoNumber::TooLarge) => {
+            let message = format!("the value {} is too large", shown(value));
+            Err(Error::input(message))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use knowledge::{Knowledge, Mapped, Ranked, Rated, Tasked};
 pub use labels::{Prior, RankingRule, Sampler, Subgradient};
 pub use preprocess::{Normalize, Preprocess, Scaling, Steps, Weight};
 pub use projection::{Embedding, Projection};
-pub use ratings::{CompletionCard, Fold, RatingBiases, RatingPredictor};
+pub use ratings::{CompletionCard, RatingBiases, RatingPredictor};
 pub(crate) use task_space::principal;
 pub use task_space::{
     Moments, MultitaskCard, Standardize, TaskFit, TaskPredictor, TaskPrior, TaskSpace, TaskView,

@@ -5,6 +5,7 @@ use super::{Knowledge, Model, Objects, Precise, Preprocess, Rated};
 use crate::data::Features;
 use crate::form::{Form, MOST};
 use crate::kernel::dot;
+use crate::online::Fold;
 use crate::{Error, Ids, Real, Result, with_form};
 use serde::{Deserialize, Serialize};
 
@@ -47,16 +48,6 @@ pub struct RatingBiases {
     pub count: [Vec<u64>; 2],
     /// What folding in new ratings goes by.
     pub folds: [Fold; 2],
-}
-
-/// What a ridge regression for the row of one user or item goes by.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fold {
-    /// E[x xᵀ], d×d row by row, for the rows x of the other side that ratings meet,
-    /// with a 1 for the bias at last where there is one.
-    pub usual: Vec<f64>,
-    /// The ridge of the row.
-    pub ridge: f64,
 }
 
 impl CompletionCard {

@@ -78,15 +78,7 @@ impl<R: Real> AromaDiagonal<R> {
         self.options = options;
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Diagonal<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Diagonal<R> {
-        self.form
-    }
+    form_access!(Diagonal<R>);
 }
 
 impl<R: Real> Learner<R> for AromaDiagonal<R> {
@@ -163,15 +155,7 @@ impl<R: Real> AromaFactored<R> {
         self.options = options;
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Gaussian<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Gaussian<R> {
-        self.form
-    }
+    form_access!(Gaussian<R>);
 }
 
 impl<R: Real> Learner<R> for AromaFactored<R> {

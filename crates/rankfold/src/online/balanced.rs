@@ -125,39 +125,9 @@ impl<R: Real> Balanced<R> {
         self
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Factored<R> {
-        &self.form
-    }
+    form_access!(mut Factored<R>);
 
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Factored<R> {
-        self.form
-    }
-
-    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
-        &mut self.form
-    }
-
-    fn prepare(&mut self, size: f64, examples: usize) {
-        self.size = size / examples as f64;
-        self.shrink = size * self.regularization;
-    }
-
-    /// Learns from one example of any rank, X = Σ cᵢ rightᵢ leftᵢᵀ, whose score is
-    /// Tr(WX) = Σ cᵢ leftᵢᵀ W rightᵢ. Costs as a mini-batch of its terms.
-    pub fn learn_sum(
-        &mut self,
-        terms: &[(RankOne<'_, R>, f64)],
-        target: f64,
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
-        self.prepare(step.size, 1);
-        // Terms are no examples that could be overshot one by one.
-        self.size = 0.0;
-        descend_sum(self, terms, target, loss, step)
-    }
+    learn_sum!(R);
 }
 
 impl Small {
@@ -214,22 +184,19 @@ impl<R: Real> Learner<R> for Balanced<R> {
         dot(u, kv)
     }
 
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        self.prepare(step.size, 1);
-        descend(self, example, target, loss, step)
-    }
-
-    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.prepare(step.size, examples.len());
-        descend_mixed(self, examples, step)
-    }
-
-    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
-        self.form.grow(left, right)
-    }
+    descends!(R, grow);
 }
 
 impl<R: Real> Retract<R> for Balanced<R> {
+    fn prepare(&mut self, size: f64, examples: usize) {
+        self.size = size / examples as f64;
+        self.shrink = size * self.regularization;
+    }
+
+    fn unguard(&mut self) {
+        self.size = 0.0;
+    }
+
     fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
         let form = &mut self.form;
         let Scratch {

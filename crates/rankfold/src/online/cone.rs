@@ -73,29 +73,9 @@ impl<R: Real> Cone<R> {
         }
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Full<R> {
-        &self.form
-    }
+    form_access!(Full<R>);
 
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Full<R> {
-        self.form
-    }
-
-    /// Learns from one example of any rank, X = Σ cᵢ rightᵢ leftᵢᵀ, whose score is
-    /// Tr(WX) = Σ cᵢ leftᵢᵀ W rightᵢ.
-    pub fn learn_sum(
-        &mut self,
-        terms: &[(RankOne<'_, R>, f64)],
-        target: f64,
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
-        // Terms are no examples that could be overshot one by one.
-        self.size = 0.0;
-        descend_sum(self, terms, target, loss, step)
-    }
+    learn_sum!(R);
 
     /// The step along c · x ⊗ x of the updates that are W + a bᵀ + b aᵀ then.
     fn step_square(&mut self, example: RankOne<'_, R>, mut c: f64, limit: f64) -> Attempt {
@@ -253,15 +233,7 @@ impl<R: Real> Learner<R> for Cone<R> {
         self.form.score(example.left, example.right)
     }
 
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        self.size = step.size;
-        descend(self, example, target, loss, step)
-    }
-
-    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.size = step.size / examples.len() as f64;
-        descend_mixed(self, examples, step)
-    }
+    descends!(R);
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {
         let size = left.max(right);
@@ -270,6 +242,14 @@ impl<R: Real> Learner<R> for Cone<R> {
 }
 
 impl<R: Real> Retract<R> for Cone<R> {
+    fn prepare(&mut self, size: f64, examples: usize) {
+        self.size = size / examples as f64;
+    }
+
+    fn unguard(&mut self) {
+        self.size = 0.0;
+    }
+
     fn retract(&mut self, example: RankOne<'_, R>, scale: f64, limit: f64) -> Attempt {
         use ConeUpdate::{Affine, Flat, LogDet};
         match self.update {

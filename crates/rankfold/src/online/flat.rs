@@ -55,33 +55,9 @@ impl<R: Real> Flat<R> {
         self
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Psd<R> {
-        &self.form
-    }
+    form_access!(mut Psd<R>);
 
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Psd<R> {
-        self.form
-    }
-
-    pub(super) fn form_mut(&mut self) -> &mut Psd<R> {
-        &mut self.form
-    }
-
-    /// Learns from one example of any rank, X = Σ cᵢ rightᵢ leftᵢᵀ, whose score is
-    /// Tr(WX) = Σ cᵢ leftᵢᵀ W rightᵢ. Costs as a mini-batch of its terms.
-    pub fn learn_sum(
-        &mut self,
-        terms: &[(RankOne<'_, R>, f64)],
-        target: f64,
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
-        // Terms are no examples that could be overshot one by one.
-        self.size = 0.0;
-        descend_sum(self, terms, target, loss, step)
-    }
+    learn_sum!(R);
 
     /// ‖p vᵀ + q uᵀ‖², and the largest eigenvalue of p qᵀ + q pᵀ in magnitude, for the
     /// example just scored: how fast its score moves, and how far the factor.
@@ -153,15 +129,7 @@ impl<R: Real> Learner<R> for Flat<R> {
         dot(u, v)
     }
 
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        self.size = step.size;
-        descend(self, example, target, loss, step)
-    }
-
-    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.size = step.size / examples.len() as f64;
-        descend_mixed(self, examples, step)
-    }
+    descends!(R);
 
     fn gradient_norm(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss) -> f64 {
         let (_, slope) = loss.at(self.score(example), target);
@@ -174,6 +142,14 @@ impl<R: Real> Learner<R> for Flat<R> {
 }
 
 impl<R: Real> Retract<R> for Flat<R> {
+    fn prepare(&mut self, size: f64, examples: usize) {
+        self.size = size / examples as f64;
+    }
+
+    fn unguard(&mut self) {
+        self.size = 0.0;
+    }
+
     fn retract(&mut self, example: RankOne<'_, R>, scale: f64, limit: f64) -> Attempt {
         let pace = self.pace(example);
         let c = scale * self.shortened(pace.0, (scale * pace.1).abs(), limit);

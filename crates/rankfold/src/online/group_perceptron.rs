@@ -41,15 +41,7 @@ impl<R: Real> GroupPerceptron<R> {
         GroupPerceptron { form }
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Full<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Full<R> {
-        self.form
-    }
+    form_access!(Full<R>);
 
     /// s'.
     pub fn exponent(&self) -> f64 {

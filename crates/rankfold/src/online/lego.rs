@@ -32,15 +32,7 @@ impl<R: Real> Lego<R> {
         }
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Full<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Full<R> {
-        self.form
-    }
+    form_access!(Full<R>);
 }
 
 impl<R: Real> Learner<R> for Lego<R> {

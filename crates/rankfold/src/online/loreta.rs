@@ -62,19 +62,7 @@ impl<R: Real> Loreta<R> {
         Loreta { form, scratch }
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Factored<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Factored<R> {
-        self.form
-    }
-
-    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
-        &mut self.form
-    }
+    form_access!(mut Factored<R>);
 }
 
 /// What one side's Gram matrix needs: the example p with projection u and
@@ -192,17 +180,7 @@ impl<R: Real> Learner<R> for Loreta<R> {
         dot(u, kv)
     }
 
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        descend(self, example, target, loss, step)
-    }
-
-    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        descend_mixed(self, examples, step)
-    }
-
-    fn grow(&mut self, left: usize, right: usize) -> Result<()> {
-        self.form.grow(left, right)
-    }
+    descends!(R, grow);
 }
 
 impl<R: Real> Retract<R> for Loreta<R> {

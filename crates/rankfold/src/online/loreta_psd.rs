@@ -107,19 +107,7 @@ impl<R: Real> LoretaPsd<R> {
         LoretaPsd { form, scratch }
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Psd<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Psd<R> {
-        self.form
-    }
-
-    pub(super) fn form_mut(&mut self) -> &mut Psd<R> {
-        &mut self.form
-    }
+    form_access!(mut Psd<R>);
 }
 
 impl<R: Real> Learner<R> for LoretaPsd<R> {
@@ -133,13 +121,7 @@ impl<R: Real> Learner<R> for LoretaPsd<R> {
         dot(&u[0], kv)
     }
 
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        descend(self, example, target, loss, step)
-    }
-
-    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        descend_mixed(self, examples, step)
-    }
+    descends!(R);
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {
         self.form.grow(left.max(right))

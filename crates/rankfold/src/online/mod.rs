@@ -5,10 +5,77 @@
 //! −step · slope · left ⊗ right while it stays on its manifold. This seam keeps
 //! learners and tasks apart: neither knows how many of the other there are.
 
+/// What every learner gives of its form; with `mut` to the rules of this module as well.
+macro_rules! form_access {
+    ($form:ty) => {
+        /// The form as it is now.
+        pub fn form(&self) -> &$form {
+            &self.form
+        }
+
+        /// The form, given up by the learner.
+        pub fn into_form(self) -> $form {
+            self.form
+        }
+    };
+    (mut $form:ty) => {
+        form_access!($form);
+
+        pub(super) fn form_mut(&mut self) -> &mut $form {
+            &mut self.form
+        }
+    };
+}
+
+/// Steps on examples of any rank, for the geometries of regression.
+macro_rules! learn_sum {
+    ($real:ident) => {
+        /// Learns from one example of any rank, X = Σ cᵢ rightᵢ leftᵢᵀ, whose score is
+        /// Tr(WX) = Σ cᵢ leftᵢᵀ W rightᵢ. Costs as a mini-batch of its terms.
+        pub fn learn_sum(
+            &mut self,
+            terms: &[(RankOne<'_, $real>, f64)],
+            target: f64,
+            loss: Loss,
+            step: Step,
+        ) -> Learned {
+            descend_sum(self, terms, target, loss, step)
+        }
+    };
+}
+
+/// The methods of [`Learner`] that are the same for all that [`Retract`]; with `grow` for
+/// forms with two sides as well.
+macro_rules! descends {
+    ($real:ident) => {
+        fn learn(
+            &mut self,
+            example: RankOne<'_, $real>,
+            target: f64,
+            loss: Loss,
+            step: Step,
+        ) -> Learned {
+            descend(self, example, target, loss, step)
+        }
+
+        fn learn_mixed(&mut self, examples: &[Mixed<'_, $real>], step: Step) -> Learned {
+            descend_mixed(self, examples, step)
+        }
+    };
+    ($real:ident, grow) => {
+        descends!($real);
+
+        fn grow(&mut self, left: usize, right: usize) -> Result<()> {
+            self.form.grow(left, right)
+        }
+    };
+}
+
 mod aroma;
 mod balanced;
 mod cone;
 mod flat;
+mod fold_in;
 mod gradient;
 mod group_perceptron;
 mod guard;
@@ -24,6 +91,7 @@ mod perceptron;
 mod plane;
 mod polar;
 mod polar_psd;
+mod pretrain;
 mod rule;
 mod step_rule;
 mod terms;
@@ -33,6 +101,8 @@ pub use aroma::{AromaDiagonal, AromaFactored, AromaOptions, UpdateOn};
 pub use balanced::Balanced;
 pub use cone::{Cone, ConeUpdate};
 pub use flat::Flat;
+pub use fold_in::Fold;
+pub(crate) use fold_in::{BIAS_RIDGE, FoldIn, folds};
 pub use gradient::Gradient;
 pub use group_perceptron::GroupPerceptron;
 pub use lego::Lego;
@@ -45,6 +115,8 @@ pub use passive_aggressive::{PassiveAggressive, Turn};
 pub use perceptron::Perceptron;
 pub use polar::Polar;
 pub use polar_psd::PolarPsd;
+pub(crate) use pretrain::Trials;
+pub use pretrain::{ChosenStep, StepTrial, choose_step};
 pub use rule::{AnyLearner, Rule};
 pub use step_rule::StepRule;
 pub use terms::Terms;
@@ -220,6 +292,13 @@ pub trait Learner<R: Real>: Send {
 
 /// A learner that steps along the gradient and retracts to its manifold.
 trait Retract<R: Real>: Learner<R> {
+    /// Takes note of the size of a step on so many examples, for the guard of steps and
+    /// for the regularizer.
+    fn prepare(&mut self, _size: f64, _examples: usize) {}
+
+    /// Switches the guard of single examples off for the step that was prepared.
+    fn unguard(&mut self) {}
+
     /// Moves W along scale · left ⊗ right and retracts; the projections of the
     /// example are those of its scoring just before.
     fn retract(&mut self, example: RankOne<'_, R>, scale: f64, limit: f64) -> Attempt;
@@ -245,6 +324,7 @@ fn descend<R: Real>(
     loss: Loss,
     step: Step,
 ) -> Learned {
+    learner.prepare(step.size, 1);
     let score = learner.score(example);
     let (value, slope) = loss.at(score, target);
     let flat = slope == 0.0 || example.left.is_empty() || example.right.is_empty();
@@ -272,6 +352,7 @@ fn descend_mixed<R: Real>(
     examples: &[Mixed<'_, R>],
     step: Step,
 ) -> Learned {
+    learner.prepare(step.size, examples.len());
     let count = examples.len() as f64;
     let (mut score, mut value) = (0.0, 0.0);
     let mut gradient = Vec::with_capacity(examples.len());
@@ -304,6 +385,9 @@ fn descend_sum<R: Real>(
     loss: Loss,
     step: Step,
 ) -> Learned {
+    learner.prepare(step.size, 1);
+    // Terms are no examples that could be overshot one by one.
+    learner.unguard();
     let scores = terms.iter().map(|&(term, c)| c * learner.score(term));
     let score = scores.sum();
     let (value, slope) = loss.at(score, target);

@@ -48,19 +48,7 @@ impl<R: Real> PassiveAggressive<R> {
         }
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &Factored<R> {
-        &self.form
-    }
-
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> Factored<R> {
-        self.form
-    }
-
-    pub(super) fn form_mut(&mut self) -> &mut Factored<R> {
-        &mut self.form
-    }
+    form_access!(mut Factored<R>);
 }
 
 /// −s η for a change of squared length `direction`.

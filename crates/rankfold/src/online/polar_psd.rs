@@ -78,33 +78,9 @@ impl<R: Real> PolarPsd<R> {
         self
     }
 
-    /// The form as it is now.
-    pub fn form(&self) -> &PolarPsdForm<R> {
-        &self.form
-    }
+    form_access!(mut PolarPsdForm<R>);
 
-    /// The form, given up by the learner.
-    pub fn into_form(self) -> PolarPsdForm<R> {
-        self.form
-    }
-
-    pub(super) fn form_mut(&mut self) -> &mut PolarPsdForm<R> {
-        &mut self.form
-    }
-
-    /// Learns from one example of any rank, X = Σ cᵢ rightᵢ leftᵢᵀ, whose score is
-    /// Tr(WX) = Σ cᵢ leftᵢᵀ W rightᵢ. Costs as a mini-batch of its terms.
-    pub fn learn_sum(
-        &mut self,
-        terms: &[(RankOne<'_, R>, f64)],
-        target: f64,
-        loss: Loss,
-        step: Step,
-    ) -> Learned {
-        // Terms are no examples that could be overshot one by one.
-        self.size = 0.0;
-        descend_sum(self, terms, target, loss, step)
-    }
+    learn_sum!(R);
 
     /// The squared norm of the gradient in the metric for a slope of one: how fast the
     /// score of the example just scored moves. Leaves the directions in the halves.
@@ -154,15 +130,7 @@ impl<R: Real> Learner<R> for PolarPsd<R> {
         dot(&a.rooted, &b.rooted)
     }
 
-    fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        self.size = step.size;
-        descend(self, example, target, loss, step)
-    }
-
-    fn learn_mixed(&mut self, examples: &[Mixed<'_, R>], step: Step) -> Learned {
-        self.size = step.size / examples.len() as f64;
-        descend_mixed(self, examples, step)
-    }
+    descends!(R);
 
     fn gradient_norm(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss) -> f64 {
         let (_, slope) = loss.at(self.score(example), target);
@@ -175,6 +143,14 @@ impl<R: Real> Learner<R> for PolarPsd<R> {
 }
 
 impl<R: Real> Retract<R> for PolarPsd<R> {
+    fn prepare(&mut self, size: f64, examples: usize) {
+        self.size = size / examples as f64;
+    }
+
+    fn unguard(&mut self) {
+        self.size = 0.0;
+    }
+
     fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {
         if !example.is_square() {
             return self.retract_batch(&[(example, scale)], limit);

@@ -5,7 +5,7 @@ mod build;
 mod observed;
 
 pub(crate) use build::{Entries, Shape, bad_number};
-pub use observed::{Lines, Observed, Part, Repeated, ValuedPair, View};
+pub use observed::{Dissimilarity, Lines, Observed, Part, Repeated, ValuedPair, View};
 
 use crate::Real;
 

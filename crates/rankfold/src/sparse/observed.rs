@@ -2,6 +2,17 @@
 
 use crate::{Result, memory};
 
+/// Two items and how unlike they are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dissimilarity {
+    /// One item, by number.
+    pub left: u32,
+    /// The other.
+    pub right: u32,
+    /// How unlike they are: a distance.
+    pub value: f64,
+}
+
 /// A row, another one or an object, and the number that belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ValuedPair {

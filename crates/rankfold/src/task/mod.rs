@@ -16,7 +16,6 @@ mod metric;
 mod multitask;
 mod online;
 mod pairs;
-mod pretrain;
 mod ranking;
 mod run;
 mod session;
@@ -41,7 +40,6 @@ pub use metric::{
 pub use multitask::{Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner};
 pub use online::Online;
 pub use pairs::{Pairs, PairsData, PairsSession, PairsSolver};
-pub use pretrain::{ChosenStep, StepTrial, choose_step};
 pub use ranking::{
     LabelScores, Order, Ranking, RankingData, RankingSession, Violation, WARP_TRIALS, draws,
     multilabel_hinge, warp,

@@ -5,6 +5,7 @@ use rankfold::data::{
     Constraint, Dissimilarity, Labelled, Labels, Ratings, Relation, TaskRows, ValuedPair,
 };
 use rankfold::form::{Factored, Form, Tall};
+use rankfold::model::Knowledge;
 use rankfold::online::Rule;
 use rankfold::options::Options;
 use rankfold::random::normal_at;
@@ -291,6 +292,29 @@ fn a_resumed_fit_does_not_start_again() {
             "{solver}: {counted:?}"
         );
     }
+}
+
+#[test]
+fn a_share_that_is_held_out_is_not_learned_from() {
+    let ratings = ratings();
+    let task = Completion::new(CompletionLearner::Als)
+        .rank(2)
+        .valid_fraction(0.25);
+    let model = task.fit::<f64>(ratings.clone()).unwrap();
+    let Knowledge::Completion(known) = &model.knowledge else {
+        panic!("a model of ratings");
+    };
+    let learned: u64 = known.biases.count[0].iter().sum();
+    assert_eq!(learned, 3 * ratings.entries.count() as u64 / 4);
+    assert!(model.card.history[0].metrics["rmse"].is_finite());
+
+    let tasks = regressions();
+    let task = Multitask::default().rank(2).valid_fraction(0.25);
+    let fit = task.fit_with((&tasks).into(), Run::default()).unwrap();
+    let (space, _) = fit.model.task_parts().unwrap();
+    let learned: f64 = space.moments.iter().map(|moments| moments.count).sum();
+    assert_eq!(learned, 45.0);
+    assert!(fit.report.metrics["nmse"].is_finite());
 }
 
 #[test]

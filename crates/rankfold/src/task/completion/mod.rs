@@ -7,7 +7,6 @@
 mod choose;
 mod evaluation;
 mod fit;
-mod fold_in;
 mod learner;
 mod online;
 mod recommend;
@@ -19,7 +18,7 @@ pub use recommend::Recommendations;
 
 use super::course::Course;
 use super::driver::Driver;
-use super::hold_out::hold_out;
+use super::hold_out::{hold_out, hold_out_some};
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run};
 use super::{Learn, check_validation, threads};
@@ -29,6 +28,7 @@ use crate::form::{Factored, Tall};
 use crate::linalg::Retraction;
 use crate::manifold::svd_of_product;
 use crate::model::{CompletionCard, HistoryPoint, Model, Rated, RatingBiases};
+use crate::online::folds;
 use crate::options::{Kind, OptionValue, Options};
 use crate::{Error, Ids, Real, Result, options};
 use choose::{Judge, Seen, Trial};
@@ -113,6 +113,9 @@ impl OptionValue for Ranks {
     }
 }
 
+/// The share of entries on which choices are made, where nothing else was asked for.
+const TENTH: f64 = 0.1;
+
 /// The rank unless another is asked for.
 const RANK: usize = 10;
 
@@ -169,9 +172,7 @@ options! {
         /// The range to which predictions are clipped: that of the ratings, none, or a given
         /// one.
         clip: Clip = Clip::Auto;
-        /// Hold out exactly this share to make choices [default: a tenth where something is to
-        /// be chosen]; it is learned from in the end.
-        valid_fraction: f64 = 0.0, in Range::SHARE;
+        shared valid_fraction;
         shared seed;
         shared threads;
         shared curve_every;
@@ -324,8 +325,9 @@ impl Completion {
         }
     }
 
-    /// Fills the holes of a matrix; choices are made on validation entries where
-    /// there are some, else on a part of the entries, which is held out for it.
+    /// Fills the holes of a matrix. Choices are made on validation entries where there
+    /// are some. Without them a tenth of the entries is held out for the choice, and
+    /// learned from afterwards.
     /// `watch` says whether to go on; without a model yet there is none then.
     pub fn complete(
         &self,
@@ -333,7 +335,35 @@ impl Completion {
         valid: Option<&Observed>,
         watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
     ) -> Result<Option<CompletedMatrix>> {
-        self.complete_from(entries, valid, None, watch)
+        check_validation(valid.is_some(), self.valid_fraction)?;
+        if self.valid_fraction == 0.0 {
+            return self.complete_from(entries, valid, None, watch);
+        }
+        let (mut kept, held) = self.split(entries)?;
+        self.complete_from(&mut kept, Some(&held), None, watch)
+    }
+
+    /// The entries without the share that is held out for validation, and that share.
+    fn split(&self, entries: &Observed) -> Result<(Observed, Observed)> {
+        let (count, fraction) = (entries.count(), self.valid_fraction);
+        let (_, held) = hold_out_some("entries", count, None, fraction, self.seed)?;
+        let mut is_held = vec![false; count];
+        held.iter()
+            .for_each(|&entry| is_held[entry as usize] = true);
+        let mut sides = [Vec::new(), Vec::new()];
+        let rows = entries.part(Part::All).rows;
+        let mut number = 0;
+        for i in 0..rows.len() {
+            let (index, value) = rows.line(i);
+            for (&j, &y) in index.iter().zip(value) {
+                sides[usize::from(is_held[number])].push((i as u32, j, y));
+                number += 1;
+            }
+        }
+        let [kept, held] = sides;
+        let shape = entries.shape();
+        let side = |entries| -> Result<Observed> { Ok(Observed::new(shape, entries)?.0) };
+        Ok((side(kept)?, side(held)?))
     }
 
     /// The same, from the state of its last fit.
@@ -389,19 +419,30 @@ impl Completion {
     /// The same with validation ratings, an observer and checkpoints.
     pub fn fit_with<R: Real>(&self, data: RatingData<'_>, run: Run<'_>) -> Result<Fit> {
         self.check()?;
-        let valid = data.valid;
-        check_validation(valid.is_some(), self.valid_fraction)?;
+        check_validation(data.valid.is_some(), self.valid_fraction)?;
         let Ratings {
             users,
             items,
             mut entries,
             repeated,
         } = data.ratings.into_owned();
+        let fingerprint = fingerprint((&users, &items), &entries);
+        let mut held = None;
+        if self.valid_fraction > 0.0 {
+            let (kept, rest) = self.split(&entries)?;
+            entries = kept;
+            held = Some(Ratings {
+                users: users.clone(),
+                items: items.clone(),
+                entries: rest,
+                repeated: 0,
+            });
+        }
+        let valid = data.valid.or(held.as_ref());
         let known = valid.map(|valid| known_part(valid, &users, &items));
         let known = known.transpose()?;
         let total = self.method(self.learner).iterations as u64;
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
-        let fingerprint = fingerprint((&users, &items), &entries);
         let mut driver: Driver<'_, ()> = Driver::new(run, course, self, fingerprint)?;
         let resumed = match driver.resume(self)? {
             None => None,
@@ -497,7 +538,7 @@ impl Completion {
         let biases = RatingBiases {
             bias: matrix.fitted.biases.clone(),
             control: control.biases.expect("asked for biases"),
-            folds: fold_in::folds(&form, [&users_count, &items_count], biased, residual),
+            folds: folds(&form, [&users_count, &items_count], biased, residual),
             count: [users_count, items_count],
         };
         let form = online::form_for(online::rule_of(matrix.learner), form)?;
@@ -700,8 +741,7 @@ impl Work<'_, '_> {
             true => options.step_size.is_none(),
             false => method.learner.has_penalty() && options.regularization.is_none(),
         };
-        let asked = self.valid.is_some() || options.valid_fraction > 0.0;
-        if !(choose_penalty || ranks.0 < ranks.1 || asked) {
+        if !(choose_penalty || ranks.0 < ranks.1 || self.valid.is_some()) {
             return self.last_fit(method, ranks.0, None);
         }
         self.hold_out();
@@ -735,11 +775,7 @@ impl Work<'_, '_> {
     /// Holds out a part of the entries, where there are no others to judge by.
     fn hold_out(&mut self) {
         if self.valid.is_none() {
-            let share = match self.options.valid_fraction {
-                0.0 => 0.1,
-                share => share,
-            };
-            let (_, held) = hold_out(self.entries.count(), None, share, self.options.seed);
+            let (_, held) = hold_out(self.entries.count(), None, TENTH, self.options.seed);
             let mut is_held = vec![false; self.entries.count()];
             held.iter()
                 .for_each(|&entry| is_held[entry as usize] = true);

@@ -5,15 +5,11 @@ use crate::batch::Fitted;
 use crate::data::LARGEST_RATING;
 use crate::form::{Factored, Form, Newcomer, Polar, Side, Tall};
 use crate::model::{Card, Counters, Knowledge, Model, Objects, Precise, Rated};
-use crate::online::{AnyLearner, Learner, Outcome, RankOne, Rule, Step};
+use crate::online::{AnyLearner, BIAS_RIDGE, FoldIn, Learner, Outcome, RankOne, Rule, Step};
 use crate::random::normal_at;
-use crate::task::completion::fold_in::FoldIn;
 use crate::{Error, Ids, Loss, Real, Result, SparseRow};
 use faer::Mat;
 use std::path::Path;
-
-/// The ridge of biases, in ratings.
-pub(super) const BIAS_RIDGE: f64 = 4.0;
 
 /// How W moves.
 enum Mover<R> {

@@ -4,12 +4,10 @@
 //! Squared stress has many minima in the plane, so it is lowered with three more
 //! coordinates first, from two starts ([`super::starts`], [`super::lift`]).
 
-use super::lift::Lifted;
 use super::source::signed;
-use super::starts::classical;
 use crate::batch::{
-    Bound, Bounds, Distances, Ended, Iteration, Limits, Pair, Points, PsdRegression, Solver,
-    SolverState,
+    Bound, Bounds, Distances, Ended, Iteration, Lifted, Limits, Pair, Points, PsdRegression,
+    Solver, SolverState, classical,
 };
 use crate::data::{Dissimilarity, Features};
 use crate::form::{Form, Psd, Tall};

@@ -8,10 +8,8 @@
 
 mod evaluation;
 mod fit;
-mod lift;
 mod map;
 mod source;
-mod starts;
 
 pub use evaluation::KernelTruth;
 pub use fit::KernelConstraints;

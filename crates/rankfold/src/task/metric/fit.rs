@@ -2,11 +2,10 @@
 
 use super::constraints::{given, random, squared_distance_levels};
 use super::engine::{Bounded, Engine, Observer, Seen};
-use super::nearby::{nearby, star};
 use super::session::fingerprint;
 use super::start::start;
 use super::{Metric, MetricData, MetricInit, MetricLearner, MetricSolver};
-use crate::batch::{Armijo, Bounds, Distances, Ended, Points, SolverState, Wish};
+use crate::batch::{Armijo, Bounds, Distances, Ended, Points, SolverState, Wish, nearby, star};
 use crate::data::Constraint;
 use crate::eval::{Neighbours, Votes, votes};
 use crate::form::{Form, Psd, Tall};

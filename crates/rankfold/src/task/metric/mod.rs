@@ -9,7 +9,6 @@ mod constraints;
 mod engine;
 mod evaluation;
 mod fit;
-mod nearby;
 mod online;
 mod session;
 mod source;

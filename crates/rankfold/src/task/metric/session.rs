@@ -13,11 +13,12 @@ use crate::data::{Constraint, Labelled, Relation};
 use crate::form::{Form, FormRef, Full};
 use crate::linalg::symmetric;
 use crate::model::{Card, Distances as Levels, Knowledge, Metrics, Score};
-use crate::online::{AnyLearner, Learned, Learner, Mixed, RankOne, Rule, Step, StepRule};
+use crate::online::{
+    AnyLearner, Learned, Learner, Mixed, RankOne, Rule, Step, StepRule, StepTrial, Trials,
+};
 use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
 use crate::task::inputs::Fingerprint;
-use crate::task::pretrain::{StepTrial, Trials};
 use crate::task::run::{Report, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,

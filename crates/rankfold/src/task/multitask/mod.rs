@@ -13,7 +13,7 @@ pub(crate) use shares::Shares;
 
 use super::course::Course;
 use super::driver::Driver;
-use super::hold_out::hold_out;
+use super::hold_out::{hold_out, hold_out_some};
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run, Trial};
 use super::{Learn, check_validation, threads};
@@ -30,7 +30,8 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-/// The share of the rows of each task on which choices are made.
+/// The share of the rows of each task on which choices are made, where nothing else was
+/// asked for. These rows are learned from afterwards.
 const VALID_FRACTION: f64 = 0.2;
 
 choices! {
@@ -98,9 +99,7 @@ options! {
         iterations: usize = 200, in Range::COUNT, effect Length;
         /// Stop when an iteration lowers the cost by at most this share.
         tolerance: f64 = 1e-10, in Range::NOT_NEGATIVE;
-        /// Make choices on exactly this share of each task [default: a fifth where something is
-        /// to be chosen]; it is learned from in the end.
-        valid_fraction: f64 = 0.0, in Range::SHARE;
+        shared valid_fraction;
         shared seed;
         shared threads;
         shared curve_every;
@@ -178,7 +177,20 @@ impl Multitask {
 
     /// The same with validation rows, an observer and checkpoints.
     pub fn fit_with(&self, data: TaskData<'_>, run: Run<'_>) -> Result<Fit> {
-        self.for_data(data.rows).learn_from(data, run)
+        check_validation(data.valid.is_some(), self.valid_fraction)?;
+        let options = self.for_data(data.rows);
+        if self.valid_fraction == 0.0 {
+            return options.learn_from(data, run);
+        }
+        let (rows, fraction) = (data.rows, self.valid_fraction);
+        let (kept, held) =
+            hold_out_some("rows", rows.len(), Some(&rows.task), fraction, self.seed)?;
+        let data = TaskData {
+            rows: &rows.select(&kept),
+            valid: Some(&rows.select(&held)),
+            ..data
+        };
+        options.learn_from(data, run)
     }
 
     fn learn_from(&self, data: TaskData<'_>, run: Run<'_>) -> Result<Fit> {
@@ -188,7 +200,6 @@ impl Multitask {
             valid,
         } = data;
         self.check_data(data)?;
-        check_validation(valid.is_some(), self.valid_fraction)?;
         let total = self.iterations as u64;
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
         let mut driver: Driver<'_, ()> = Driver::new(run, course, self, fingerprint(data))?;
@@ -213,10 +224,8 @@ impl Multitask {
             MultitaskEvent::Tried(trial) => driver.tried(trial.into()),
         };
         let mut work = Work::new(self, data, &mut watch);
-        let to_choose = self.regularization.is_none()
-            || self.standardize.is_none()
-            || self.valid_fraction > 0.0
-            || valid.is_some();
+        let to_choose =
+            self.regularization.is_none() || self.standardize.is_none() || valid.is_some();
         let chosen = match (to_choose, decided) {
             (false, _) => None,
             (true, Some(chosen)) => chosen,
@@ -402,16 +411,8 @@ impl<'a> Work<'a> {
     /// The rows that are learned from and those that are held out: in each task the
     /// share of its rows with the smallest keys.
     fn split(&self) -> (Vec<u32>, Vec<u32>) {
-        let share = match self.options.valid_fraction {
-            0.0 => VALID_FRACTION,
-            share => share,
-        };
-        hold_out(
-            self.data.len(),
-            Some(&self.data.task),
-            share,
-            self.options.seed,
-        )
+        let (count, tasks) = (self.data.len(), Some(&self.data.task[..]));
+        hold_out(count, tasks, VALID_FRACTION, self.options.seed)
     }
 
     /// Tries all settings. The ridge with the least error wins, of equal ones the

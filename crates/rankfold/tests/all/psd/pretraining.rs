@@ -1,7 +1,7 @@
 //! Sizes of steps chosen by short runs.
 
 use super::*;
-use rankfold::task::choose_step;
+use rankfold::online::choose_step;
 
 fn with_examples<T>(cases: &[Case], see: impl FnOnce(&[Mixed<'_, f64>]) -> T) -> T {
     let rows: Vec<_> = cases.iter().map(|c| narrow::<f64>(&c.p)).collect();

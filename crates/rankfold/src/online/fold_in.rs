@@ -4,18 +4,30 @@
 //! rated, and one more rating changes it by a step of recursive least squares. What
 //! that step needs of the n ratings is their Gram matrix; the model keeps only n, so
 //! n times the Gram matrix of a usual rating stands for it. New rows move fast, old
-//! ones slowly, and a stream can be left and gone on with at any rating.
+//! ones slowly, and a stream can be interrupted and resumed at any rating.
 
+use super::Outcome;
 use crate::form::{Factored, Form, FormRef, Tall};
 use crate::linalg::cholesky_upper;
 use crate::linalg::{Square, solve_upper};
-use crate::model::Fold;
-use crate::online::Outcome;
 use crate::{Error, Real, Result, SparseRow};
 use faer::Mat;
 
+/// The ridge of biases, in ratings.
+pub(crate) const BIAS_RIDGE: f64 = 4.0;
+
+/// What a ridge regression for the row of one user or item goes by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fold {
+    /// E[x xᵀ], d×d row by row, for the rows x of the other side that ratings meet,
+    /// with a 1 for the bias at last where there is one.
+    pub usual: Vec<f64>,
+    /// The ridge of the row.
+    pub ridge: f64,
+}
+
 /// Factors that are folded in to, in any gauge.
-pub(super) struct FoldIn<R> {
+pub(crate) struct FoldIn<R> {
     form: Factored<R>,
     folds: [Fold; 2],
 }
@@ -28,7 +40,7 @@ impl Fold {
         let system = Square::from_fn(d, |i, j| {
             let ridge = match i == j {
                 false => 0.0,
-                true if biased && i + 1 == d => super::online::BIAS_RIDGE,
+                true if biased && i + 1 == d => BIAS_RIDGE,
                 true => self.ridge,
             };
             ridge + n * self.usual[i * d + j] + x[(i, 0)] * x[(j, 0)]
@@ -140,7 +152,7 @@ impl<R: Real> FoldIn<R> {
 
 /// What folding goes by, for factors of a model with this root mean square of
 /// residuals, where columns and rows have so many ratings.
-pub(super) fn folds<R: Real>(
+pub(crate) fn folds<R: Real>(
     form: &Factored<R>,
     count: [&[u64]; 2],
     biased: bool,

@@ -1,6 +1,6 @@
 //! The nearest rows of the own class, and of other classes, of every row.
 
-use crate::batch::{Margins, Pair, Points, Star};
+use super::{Margins, Pair, Points, Star};
 use crate::eval::{Embedded, Scorer};
 use crate::parallel::map_blocks;
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ const MARGIN: f64 = 2.0;
 
 /// How many near and far rows every row has: as many as wanted, or as many as the
 /// largest class and what is outside of it allow.
-pub(super) fn star(classes: &[u32], near: usize, far: usize) -> Result<Star> {
+pub(crate) fn star(classes: &[u32], near: usize, far: usize) -> Result<Star> {
     let many = classes.iter().max().map_or(0, |&c| c as usize + 1);
     let mut sizes = vec![0_usize; many];
     classes.iter().for_each(|&c| sizes[c as usize] += 1);
@@ -40,7 +40,7 @@ pub(super) fn star(classes: &[u32], near: usize, far: usize) -> Result<Star> {
 /// under W = G Gᵀ; and what their distances should be. Rows of a small class have the
 /// near ones several times, so that all rows weigh the same. Of many rows, some have a
 /// star.
-pub(super) fn nearby(
+pub(crate) fn nearby(
     points: &Points,
     classes: &[u32],
     factor: &Mat<f64>,

@@ -8,8 +8,8 @@
 //! many scores as there are held-out examples; and `budget` norms of gradients.
 //! Reference: [Meyer2011b], section 7.2.
 
+use super::{Learner, Mixed, Outcome, Step, StepRule};
 use crate::Real;
-use crate::online::{Learner, Mixed, Outcome, Step, StepRule};
 
 /// One run in this many examples is held out.
 const HELD_OUT: usize = 5;
@@ -77,7 +77,7 @@ pub fn choose_step<R: Real, L: Learner<R> + Clone>(
 }
 
 /// Examples of short runs: those that are learned from, and those that judge.
-pub(super) struct Trials<'a, R> {
+pub(crate) struct Trials<'a, R> {
     pub train: &'a [Mixed<'a, R>],
     pub held_out: &'a [Mixed<'a, R>],
     pub batch: usize,

@@ -5,12 +5,13 @@
 //! With room to pass each other, points do not stay caught behind others as they do
 //! in the plane; a growing μ then presses them flat.
 
-use crate::batch::{Bounds, Local, LocalPsd, Objective, PsdRegression};
+use super::{Bounds, Local, LocalPsd, Objective, PsdRegression};
 use crate::manifold::{Blocks, Flat};
 use faer::Mat;
 
 /// Squared stress of n points, and the price of the coordinates behind the first.
-pub(super) struct Lifted<'a> {
+pub struct Lifted<'a> {
+    /// The squared stress.
     pub stress: PsdRegression<'a, Flat, Bounds>,
     /// Coordinates that are free.
     pub free: usize,
@@ -19,7 +20,7 @@ pub(super) struct Lifted<'a> {
 }
 
 /// The same at a point.
-pub(super) struct LocalLifted<'r, 'a> {
+pub struct LocalLifted<'r, 'a> {
     stress: LocalPsd<'r, 'a, Flat, Bounds>,
     free: usize,
     price: f64,

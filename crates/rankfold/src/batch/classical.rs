@@ -1,9 +1,9 @@
 //! Where a map starts: classical scaling of all distances, those that are not known
 //! replaced by the shortest way along known ones.
 
-use crate::data::Dissimilarity;
 use crate::linalg::symmetric;
 use crate::memory;
+use crate::sparse::Dissimilarity;
 use faer::Mat;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ const MOST_ITEMS: usize = 2000;
 const APART: f64 = 1.5;
 
 /// Classical scaling to `rank` coordinates; `None` where there are too many items.
-pub(super) fn classical(n: usize, known: &[Dissimilarity], rank: usize) -> Option<Mat<f64>> {
+pub(crate) fn classical(n: usize, known: &[Dissimilarity], rank: usize) -> Option<Mat<f64>> {
     let needed = 40 * n as u128 * n as u128;
     if n > MOST_ITEMS || memory::require(needed, "all distances").is_err() {
         return None;
