@@ -28,7 +28,9 @@ impl Shape {
                 "{columns} columns are more than the {most_columns} there may be"
             )));
         }
-        memory::require(u128::from(rows) * 16, &format!("a matrix of {rows} rows"))?;
+        // Rows and their labels have eight bytes each, three times as much while their room
+        // doubles, and entries are sorted by as many counters.
+        memory::require(u128::from(rows) * 56, &format!("a matrix of {rows} rows"))?;
         Ok(Shape {
             rows: rows as usize,
             columns: columns as usize,
