@@ -120,11 +120,19 @@ fn list(command: &clap::Command, prefix: &str, all: &mut Vec<Value>) {
                 "required": arg.is_required_set(),
             })
         };
-        let argument =
-            |arg: &clap::Arg| json!({ "name": value(arg), "required": arg.is_required_set() });
+        let argument = |arg: &&clap::Arg| {
+            let choices = arg.get_possible_values();
+            json!({
+                "name": value(arg),
+                "choices": choices.iter().map(|one| one.get_name()).collect::<Vec<_>>(),
+                "required": arg.is_required_set(),
+            })
+        };
+        let mut arguments: Vec<&clap::Arg> = below.get_positionals().collect();
+        arguments.sort_by_key(|arg| arg.get_index());
         all.push(json!({
             "name": name,
-            "arguments": below.get_positionals().map(argument).collect::<Vec<_>>(),
+            "arguments": arguments.iter().map(argument).collect::<Vec<_>>(),
             "options": below.get_opts().chain(below.get_arguments().filter(|arg| {
                 !arg.is_positional() && !arg.get_action().takes_values()
             })).map(option).collect::<Vec<_>>(),
