@@ -511,6 +511,8 @@ fn an_endless_stream_is_saved_on_the_way_and_at_ctrl_c() {
     stdin.flush().expect("sent");
     wait_for("a save", || place.path("out").exists());
     assert!(bytes(&place, "out") == fifty);
+    // The folder is synced after the file has its name, and ten lines are left to learn.
+    std::thread::sleep(Duration::from_millis(500));
     let signalled = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();
