@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::interrupt;
+use rankfold_cli::leave;
 
 #[global_allocator]
 static ALLOCATOR: InWords = InWords;
@@ -73,5 +73,5 @@ fn ran_out(bytes: usize) -> ! {
     };
     let left = rest.len();
     let _ = std::io::stderr().write_all(&text[..text.len() - left]);
-    interrupt::leave(1)
+    leave(1)
 }

@@ -1,8 +1,8 @@
 //! Results to stdout, notes and errors to stderr, the exit code to the shell.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Seek, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -138,9 +138,9 @@ impl Output {
 
     /// Tells about an error, and gives the exit code: 2 for bad input, 1 for
     /// a failure; a reader that has gone is no error.
-    pub fn fail(&self, error: &Error) -> ExitCode {
+    pub fn fail(&self, error: &Error) -> u8 {
         if error.message == BROKEN_PIPE {
-            return ExitCode::SUCCESS;
+            return 0;
         }
         let code = match error.kind {
             ErrorKind::Input => 2,
@@ -148,7 +148,7 @@ impl Output {
             _ => 1,
         };
         if error.kind == ErrorKind::Interrupted && error.message.is_empty() {
-            return ExitCode::from(code);
+            return code;
         }
         // The user knows an option by its flag.
         let flag = error
@@ -168,7 +168,7 @@ impl Output {
         } else {
             tell(&format!("error: {error}"));
         }
-        ExitCode::from(code)
+        code
     }
 }
 
@@ -222,8 +222,8 @@ pub fn shown(value: f64) -> String {
 }
 
 /// Tells about wrong usage, or prints the help that was asked for.
-pub fn usage(error: &clap::Error) -> ExitCode {
-    let json = std::env::args_os().any(|arg| arg == "--json");
+pub fn usage(error: &clap::Error, args: &[OsString]) -> u8 {
+    let json = args.iter().any(|arg| arg == "--json");
     if json && error.use_stderr() {
         let text = match error.kind() {
             // Its own text is the help of the command.
@@ -239,7 +239,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         // Help for a reader that has gone is no error either.
         let _ = error.print();
     }
-    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+    if error.use_stderr() { 2 } else { 0 }
 }
 
 fn json_error(message: &str, file: Option<String>, line: Option<u64>) -> String {

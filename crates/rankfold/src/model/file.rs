@@ -122,6 +122,20 @@ pub(crate) type Tensors<'a> = Vec<(String, Tensor<'a>)>;
 
 /// Writes a file that is either complete or not there, tensor by tensor.
 pub(crate) fn write(path: &Path, card: String, mut tensors: Tensors<'_>) -> Result<()> {
+    let header = header(card, &mut tensors).map_err(|e| e.in_file(path))?;
+    crate::data::write_atomically(path, |out| put(out, &header, &tensors))
+}
+
+/// The bytes of such a file.
+pub(crate) fn bytes(card: String, mut tensors: Tensors<'_>) -> Result<Vec<u8>> {
+    let header = header(card, &mut tensors)?;
+    let mut out = Vec::new();
+    put(&mut out, &header, &tensors).map_err(|e| Error::failure(format!("cannot write: {e}")))?;
+    Ok(out)
+}
+
+/// Puts tensors into the order of the file, and describes them.
+fn header(card: String, tensors: &mut Tensors<'_>) -> Result<Vec<u8>> {
     // Wide types first, so that every tensor is aligned; then by name.
     let size = |tensor: &Tensor<'_>| tensor.dtype.bitsize() / 8;
     tensors.sort_by(|(a, s), (b, t)| size(t).cmp(&size(s)).then_with(|| a.cmp(b)));
@@ -147,26 +161,27 @@ pub(crate) fn write(path: &Path, card: String, mut tensors: Tensors<'_>) -> Resu
         Some(HashMap::from([(KEY.to_owned(), card)])),
         infos.collect(),
     );
-    let header = metadata
+    metadata
         .map_err(|e| e.to_string())
         .and_then(|metadata| serde_json::to_vec(&metadata).map_err(|e| e.to_string()))
-        .map_err(|e| Error::failure(format!("cannot write: {e}")).in_file(path))?;
-    crate::data::write_atomically(path, |out| {
-        let mut out = Summed {
-            out,
-            sum: XxHash64::with_seed(0),
-        };
-        // The header is padded with spaces to keep the data aligned.
-        let padding = header.len().next_multiple_of(8) - header.len();
-        out.write_all(&((header.len() + padding) as u64).to_le_bytes())?;
-        out.write_all(&header)?;
-        out.write_all(&b"       "[..padding])?;
-        tensors
-            .iter()
-            .try_for_each(|(_, tensor)| (tensor.write)(&mut out))?;
-        let sum = out.sum.finish();
-        out.write_all(&sum.to_le_bytes())
-    })
+        .map_err(|e| Error::failure(format!("cannot write: {e}")))
+}
+
+fn put(out: &mut dyn Write, header: &[u8], tensors: &Tensors<'_>) -> std::io::Result<()> {
+    let mut out = Summed {
+        out,
+        sum: XxHash64::with_seed(0),
+    };
+    // The header is padded with spaces to keep the data aligned.
+    let padding = header.len().next_multiple_of(8) - header.len();
+    out.write_all(&((header.len() + padding) as u64).to_le_bytes())?;
+    out.write_all(header)?;
+    out.write_all(&b"       "[..padding])?;
+    tensors
+        .iter()
+        .try_for_each(|(_, tensor)| (tensor.write)(&mut out))?;
+    let sum = out.sum.finish();
+    out.write_all(&sum.to_le_bytes())
 }
 
 /// Sums what passes.

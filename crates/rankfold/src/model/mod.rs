@@ -567,6 +567,23 @@ impl Model {
         })
     }
 
+    /// The bytes of the file that [`Model::save`] writes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let (json, tensors) = with_form!(&self.form, form => {
+            let left = (&self.features, &self.preprocess);
+            let right = self.objects.as_ref().map(|o| (&o.features, &o.preprocess));
+            parts((&self.card, &self.knowledge), form.view(), left, right, Tensors::new())?
+        });
+        file::bytes(json, tensors)
+    }
+
+    /// Reads a model from the bytes of its file.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let nowhere = |e: Error| Error { file: None, ..e };
+        let file = TensorFile::parse(Path::new(""), bytes).map_err(nowhere)?;
+        Self::from_file(&file).map_err(nowhere)
+    }
+
     /// Reads a model from its file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -758,9 +775,22 @@ pub(crate) fn save_parts<R: Real>(
     right: Option<(&Features, &Preprocess)>,
     more: Tensors<'_>,
 ) -> Result<()> {
+    let parts = parts((card, knowledge), form, left, right, more);
+    let (json, tensors) = parts.map_err(|e| e.in_file(path))?;
+    file::write(path, json, tensors)
+}
+
+/// The metadata and the tensors of a model.
+fn parts<'a, R: Real>(
+    (card, knowledge): (&Card, &'a Knowledge),
+    form: crate::form::FormRef<'a, R>,
+    left: (&'a Features, &'a Preprocess),
+    right: Option<(&'a Features, &'a Preprocess)>,
+    more: Tensors<'a>,
+) -> Result<(String, Tensors<'a>)> {
     if !forms::is_finite(form) {
         let message = "the model holds a number that is not finite; nothing was written";
-        return Err(Error::failure(message).in_file(path));
+        return Err(Error::failure(message));
     }
     let mut tensors = forms::tensors(form, "");
     push_side(&mut tensors, Side::Left, left)?;
@@ -788,9 +818,9 @@ pub(crate) fn save_parts<R: Real>(
     if serde_json::from_str::<Header>(&json).is_err() {
         let message =
             "the card of the model holds a number that is not finite; nothing was written";
-        return Err(Error::failure(message).in_file(path));
+        return Err(Error::failure(message));
     }
-    file::write(path, json, tensors)
+    Ok((json, tensors))
 }
 
 /// The tensors of a side.

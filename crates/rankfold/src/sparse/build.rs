@@ -3,7 +3,8 @@
 //!
 //! Zeros are not stored. Rows and columns count from 0 in errors.
 
-use super::{MAX_INDEX, Rows, SparseRow, SparseVec};
+use super::store::{Lent, Store};
+use super::{Layout, MAX_INDEX, Rows, SparseRow, SparseVec};
 use crate::{Error, Real, Result, memory};
 use std::fmt::Display;
 
@@ -175,6 +176,68 @@ impl<R: Real> Rows<R> {
             out.end_row(row)?;
         }
         out.finish()
+    }
+
+    /// From compressed sparse rows in the memory of somebody else, which are read in
+    /// place where their indices rise and no value is zero. Otherwise they are copied
+    /// as [`Rows::from_csr`] does.
+    pub fn lent_csr<P>(
+        indptr: &[P],
+        indices: Lent<u32>,
+        values: Lent<R>,
+        columns: usize,
+    ) -> Result<Self>
+    where
+        P: Copy + Display + TryInto<u64>,
+    {
+        let (js, vs) = ((*indices).as_ref(), (*values).as_ref());
+        let starts = indptr.iter().map(|&start| start.try_into().ok());
+        let starts: Option<Vec<u64>> = starts.collect();
+        let rows = (indptr.len() as u64).saturating_sub(1);
+        let starts = starts.filter(|starts| {
+            Shape::new(rows, columns as u64).is_ok()
+                && js.len() == vs.len()
+                && Shape::starts(starts, rows as usize, js.len()).is_ok()
+                && vs
+                    .iter()
+                    .all(|v| v.to_f64().is_finite() && *v != R::default())
+                && starts.windows(2).all(|ends| {
+                    let row = &js[ends[0] as usize..ends[1] as usize];
+                    let fits = row.last().is_none_or(|&last| (last as usize) < columns);
+                    fits && row.is_sorted_by(|a, b| a < b)
+                })
+        });
+        match starts {
+            None => Self::from_csr(indptr, js, vs, columns),
+            Some(starts) => Ok(Rows {
+                layout: Layout::Each(starts.into_iter().map(|start| start as usize).collect()),
+                indices: Store::Lent(indices),
+                values: Store::Lent(values),
+                columns,
+            }),
+        }
+    }
+
+    /// From dense rows that lie behind each other in the memory of somebody else. They
+    /// are read in place where no value is zero. Otherwise they are copied as
+    /// [`Rows::from_flat`] does.
+    pub fn lent_flat(values: Lent<R>, columns: usize) -> Result<Self> {
+        let vs = (*values).as_ref();
+        let in_place = columns > 0
+            && vs.len() % columns == 0
+            && Shape::new((vs.len() / columns) as u64, columns as u64).is_ok()
+            && vs
+                .iter()
+                .all(|v| v.to_f64().is_finite() && *v != R::default());
+        match in_place {
+            false => Self::from_flat(vs, columns),
+            true => Ok(Rows {
+                layout: Layout::All(columns),
+                indices: Store::Own((0..columns as u32).collect()),
+                values: Store::Lent(values),
+                columns,
+            }),
+        }
     }
 
     /// From entries `(row, column, value)` in any order; those of one place are added
@@ -375,6 +438,7 @@ fn added_up<R: Real>(row: usize, indices: &[u32], values: &[R]) -> Result<Sparse
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn entries_in_any_order_become_rows() {
@@ -414,6 +478,49 @@ mod tests {
         assert_eq!(message(1 << 32, 1), want);
         let want = "2147483648 columns are more than the 2147483647 there may be";
         assert_eq!(message(1, 1 << 31), want);
+    }
+
+    #[test]
+    fn lent_rows_are_read_in_place_where_they_can_be() {
+        let lent = |values: &[f32]| -> Lent<f32> { Arc::new(values.to_vec()) };
+        let csr = |starts: &[i64], indices: &[u32], values: &[f32]| {
+            Rows::lent_csr(starts, Arc::new(indices.to_vec()), lent(values), 3)
+        };
+        let same = |starts: &[i64], indices: &[u32], values: &[f32]| {
+            Rows::from_csr(starts, indices, values, 3)
+        };
+        for (in_place, starts, indices, values) in [
+            (true, vec![0, 2, 2, 3], vec![0, 2, 1], vec![1.0, 2.0, 3.0]),
+            (false, vec![0, 2, 2, 3], vec![2, 0, 1], vec![1.0, 2.0, 3.0]),
+            (false, vec![0, 2, 2, 3], vec![0, 2, 1], vec![1.0, 0.0, 3.0]),
+            (false, vec![0, 2, 2, 3], vec![2, 2, 1], vec![1.0, 1.0, 3.0]),
+            (false, vec![0, 2, 2, 3], vec![0, 3, 1], vec![1.0, 1.0, 3.0]),
+            (
+                false,
+                vec![0, 2, 2, 3],
+                vec![0, 2, 1],
+                vec![1.0, f32::NAN, 3.0],
+            ),
+            (false, vec![0, 2, 2], vec![0, 2, 1], vec![1.0, 2.0, 3.0]),
+        ] {
+            let got = csr(&starts, &indices, &values);
+            assert_eq!(got.as_ref().is_ok_and(Rows::is_lent), in_place);
+            assert_eq!(got, same(&starts, &indices, &values));
+        }
+        let flat = Rows::lent_flat(lent(&[1.0, 2.0, 3.0, 4.0]), 2).unwrap();
+        assert!(flat.is_lent());
+        assert_eq!(flat, Rows::from_dense([[1.0, 2.0], [3.0, 4.0]]).unwrap());
+        assert!(!Rows::lent_flat(lent(&[1.0, 0.0]), 2).unwrap().is_lent());
+        for columns in [0, 3] {
+            let error = Rows::lent_flat(lent(&[1.0; 4]), columns).unwrap_err();
+            assert_eq!(error, Rows::from_flat(&[1.0; 4], columns).unwrap_err());
+        }
+        // What is added to lent rows is added to a copy.
+        let mut more = flat.clone();
+        more.push(SparseVec::from_dense(&[0.0, 5.0, 6.0]).as_row());
+        let want = [[1.0, 2.0, 0.0], [3.0, 4.0, 0.0], [0.0, 5.0, 6.0]];
+        assert_eq!(more, Rows::from_dense(want).unwrap());
+        assert_eq!((flat.len(), flat.nnz()), (2, 4));
     }
 
     fn entries(rows: &Rows<f32>) -> Vec<Vec<(u32, f32)>> {

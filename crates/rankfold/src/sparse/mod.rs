@@ -3,11 +3,14 @@
 
 mod build;
 mod observed;
+mod store;
 
 pub(crate) use build::{Entries, Shape, bad_number};
 pub use observed::{Dissimilarity, Lines, Observed, Part, Repeated, ValuedPair, View};
+pub use store::Lent;
 
 use crate::Real;
+use store::Store;
 
 /// The largest column index a row may have. A tall factor has a row for each
 /// column up to the largest, so a wild index is an error, not an allocation.
@@ -192,22 +195,73 @@ impl<R: Real> SparseVec<R> {
 }
 
 /// Many sparse rows in one place (compressed sparse rows).
-#[derive(Debug, Clone, PartialEq)]
+///
+/// They own their memory, or read that of somebody else in place: see
+/// [`Rows::lent_csr`] and [`Rows::lent_flat`].
+#[derive(Debug, Clone)]
 pub struct Rows<R> {
-    starts: Vec<usize>,
-    indices: Vec<u32>,
-    values: Vec<R>,
+    layout: Layout,
+    indices: Store<u32>,
+    values: Store<R>,
     columns: usize,
+}
+
+/// Where the entries of a row lie.
+#[derive(Debug, Clone)]
+enum Layout {
+    /// Rows start here, with the end of the last.
+    Each(Vec<usize>),
+    /// All rows have all of so many columns, and share their indices.
+    All(usize),
 }
 
 impl<R: Real> Default for Rows<R> {
     fn default() -> Self {
         Rows {
-            starts: vec![0],
-            indices: Vec::new(),
-            values: Vec::new(),
+            layout: Layout::Each(vec![0]),
+            indices: Store::default(),
+            values: Store::default(),
             columns: 0,
         }
+    }
+}
+
+impl<R> Rows<R> {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        match &self.layout {
+            Layout::Each(starts) => starts.len() - 1,
+            Layout::All(width) => self.values.len() / width,
+        }
+    }
+
+    /// Row `i`.
+    #[inline]
+    pub fn row(&self, i: usize) -> SparseRow<'_, R> {
+        match &self.layout {
+            Layout::Each(starts) => {
+                let range = starts[i]..starts[i + 1];
+                SparseRow {
+                    indices: &self.indices[range.clone()],
+                    values: &self.values[range],
+                }
+            }
+            Layout::All(width) => SparseRow {
+                indices: &self.indices,
+                values: &self.values[i * width..][..*width],
+            },
+        }
+    }
+
+    /// All rows in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = SparseRow<'_, R>> {
+        (0..self.len()).map(|i| self.row(i))
+    }
+}
+
+impl<R: PartialEq> PartialEq for Rows<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.columns == other.columns && self.iter().eq(other.iter())
     }
 }
 
@@ -215,11 +269,6 @@ impl<R: Real> Rows<R> {
     /// No rows.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// How many rows.
-    pub fn len(&self) -> usize {
-        self.starts.len() - 1
     }
 
     /// Whether there are no rows.
@@ -234,22 +283,12 @@ impl<R: Real> Rows<R> {
 
     /// How many entries are stored.
     pub fn nnz(&self) -> usize {
-        self.indices.len()
+        self.values.len()
     }
 
-    /// Row `i`.
-    #[inline]
-    pub fn row(&self, i: usize) -> SparseRow<'_, R> {
-        let range = self.starts[i]..self.starts[i + 1];
-        SparseRow {
-            indices: &self.indices[range.clone()],
-            values: &self.values[range],
-        }
-    }
-
-    /// All rows in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = SparseRow<'_, R>> {
-        (0..self.len()).map(|i| self.row(i))
+    /// Whether the values are read in the memory of somebody else.
+    pub fn is_lent(&self) -> bool {
+        matches!(self.values, Store::Lent(_))
     }
 
     /// Widens the matrix without adding entries.
@@ -265,19 +304,35 @@ impl<R: Real> Rows<R> {
             row.indices.is_sorted_by(|a, b| a < b),
             "row indices must strictly increase"
         );
-        self.indices.extend_from_slice(row.indices);
-        self.values.extend_from_slice(row.values);
-        self.starts.push(self.indices.len());
+        if let Layout::All(width) = self.layout {
+            let rows = self.len();
+            self.indices = Store::Own(self.indices.repeat(rows));
+            self.layout = Layout::Each((0..=rows).map(|i| i * width).collect());
+        }
+        let Layout::Each(starts) = &mut self.layout else {
+            unreachable!("rows have starts by now");
+        };
+        self.indices.owned().extend_from_slice(row.indices);
+        self.values.owned().extend_from_slice(row.values);
+        starts.push(self.values.len());
         if let Some(&last) = row.indices.last() {
             self.widen(last as usize + 1);
         }
     }
 
+    /// Keeps the entries where clones share them.
+    pub fn share(&mut self) {
+        self.indices.share();
+        self.values.share();
+    }
+
     /// Gives back memory reserved for rows that never came.
     pub fn shrink(&mut self) {
-        self.starts.shrink_to_fit();
-        self.indices.shrink_to_fit();
-        self.values.shrink_to_fit();
+        if let Layout::Each(starts) = &mut self.layout {
+            starts.shrink_to_fit();
+        }
+        self.indices.shrink();
+        self.values.shrink();
     }
 
     /// The rows named, in that order.

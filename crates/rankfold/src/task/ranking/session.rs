@@ -359,10 +359,19 @@ fn start_form<R: Real>(
     let members = || inputs.things.members.iter().copied();
     match options.init {
         Init::Zero => {
-            let epochs = (0..).flat_map(|epoch| inputs.order(options, epoch));
-            let rows = epochs.map(|row| inputs.example(row));
-            let gradient = options.gradient;
-            start::from_zero(rows, inputs.shape(), k, &prior.bias, gradient, None)
+            let from_zero = |k| {
+                let epochs = (0..).flat_map(|epoch| inputs.order(options, epoch));
+                let rows = epochs.map(|row| inputs.example(row));
+                let gradient = options.gradient;
+                start::from_zero(rows, inputs.shape(), k, &prior.bias, gradient, None)
+            };
+            // Few rows, or few labels, may not span the default rank.
+            let least = match options.rank == Ranking::default().rank {
+                true => 1,
+                false => k,
+            };
+            let mut lower = (least..k).rev().map(from_zero);
+            from_zero(k).or_else(|error| lower.find(Result::is_ok).unwrap_or(Err(error)))
         }
         Init::Gaussian => start::gaussian(options.seed, inputs.shape(), k),
         Init::Identity => {

@@ -4,6 +4,7 @@
 mod calibrate;
 mod evaluation;
 mod informative;
+mod online;
 mod session;
 mod step_size;
 mod stepper;

@@ -1,0 +1,77 @@
+//! The command `rankfold`: typed options to a library call, and its result to
+//! people or to scripts.
+
+mod cli;
+mod curve;
+mod demo;
+mod drive;
+mod eval;
+mod given;
+mod gossip;
+mod info;
+mod interrupt;
+mod neighbors;
+mod output;
+mod paths;
+mod patient;
+mod predict;
+mod predict_labels;
+mod predict_ratings;
+mod predict_tasks;
+mod rank;
+mod recommend;
+mod rows;
+mod scores;
+mod shared_options;
+mod split;
+mod table;
+mod task_columns;
+mod train;
+mod train_completion;
+mod train_kernel;
+mod train_metric;
+mod train_multitask;
+mod train_pairs;
+mod train_ranking;
+mod train_similarity;
+mod transform;
+mod uncertainty;
+mod update;
+mod update_map;
+mod update_ratings;
+mod update_tasks;
+mod vectorize;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches};
+
+pub use interrupt::leave;
+
+/// Runs the command with these arguments, the name of the program first, and gives its
+/// exit code.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    interrupt::install();
+    let args: Vec<OsString> = args.into_iter().collect();
+    let mut command = cli::Cli::command();
+    let parsed = command.try_get_matches_from_mut(&args);
+    let parsed = parsed.and_then(|matches| {
+        let cli = cli::Cli::from_arg_matches(&matches)?;
+        Ok((cli, given::Given::new(&command, &matches)))
+    });
+    let (cli, given) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return output::usage(&error, &args),
+    };
+    let output = output::Output::new(cli.json, cli.quiet, given);
+    match cli::run(cli.command, &output) {
+        Ok(()) => 0,
+        Err(error) => output.fail(&error),
+    }
+}
+
+/// How many threads to use: all cores when the user does not say, or says 0.
+fn threads(asked: Option<usize>) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    asked.filter(|&n| n > 0).unwrap_or_else(all)
+}

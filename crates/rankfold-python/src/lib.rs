@@ -1,0 +1,46 @@
+//! The native module of the Python package: arrays in, arrays out, and nothing that
+//! learns. Options come from the tables of the library, so that a new option of a task
+//! needs no code here.
+
+mod convert;
+mod data;
+mod errors;
+mod fit;
+mod learn;
+mod model;
+mod tables;
+mod text;
+mod watch;
+
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+/// Runs the command `rankfold` with these arguments, the name of the program first, and
+/// gives its exit code.
+#[pyfunction]
+fn command(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    py.detach(|| rankfold_cli::run(args))
+}
+
+#[pymodule]
+fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_class::<data::Data>()?;
+    m.add_class::<model::Model>()?;
+    m.add_class::<learn::Learner>()?;
+    m.add_class::<text::Vocabulary>()?;
+    m.add_function(wrap_pyfunction!(tables::tables, m)?)?;
+    m.add_function(wrap_pyfunction!(tables::check, m)?)?;
+    m.add_function(wrap_pyfunction!(tables::precision, m)?)?;
+    m.add_function(wrap_pyfunction!(fit::fit, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_classes, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_triplets, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_labels, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_distances, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_values, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_ratings, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_tasks, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learn_map, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::learner, m)?)?;
+    m.add_function(wrap_pyfunction!(command, m)?)
+}

@@ -1,0 +1,5 @@
+"""``python -m rankfold`` is the command ``rankfold``."""
+
+from ._command import main
+
+main()

@@ -1,0 +1,67 @@
+"""Writes ``_options.pyi`` from the option tables: ``python -m rankfold._stubs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ._options import OWN, PRECISION, RENAMED, TABLES, default_of
+
+HEAD = '''# Written by `python -m rankfold._stubs` from the option tables of the library.
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+TABLES: dict[str, list[dict[str, Any]]]
+RENAMED: dict[str, str]
+PRECISION: dict[str, str | None]
+OWN: dict[str, list[tuple[str, Any, str]]]
+
+def default_of(spec: dict[str, Any]) -> Any: ...
+def parameters(task: str) -> dict[str, Any]: ...
+def text_of(value: Any) -> str: ...
+def documented(task: str) -> str: ...
+def seed_of(random_state: Any) -> int: ...
+def threads_of(n_jobs: Any) -> int | None: ...
+
+class Options:
+    _task: str
+    def _given(self) -> list[tuple[str, str]]: ...
+'''
+
+
+def type_of(spec: dict[str, Any]) -> str:
+    """The type of an option."""
+    if spec["name"] == "seed":
+        return "int | np.random.RandomState | np.random.Generator | None"
+    kinds = {"flag": "bool", "integer": "int", "number": "float", "text": "str | int | float"}
+    kind = kinds.get(spec["kind"])
+    if kind is None:
+        kind = "Literal[" + ", ".join(f'"{name}"' for name, _ in spec["choices"]) + "]"
+    return kind if default_of(spec) is not None else f"{kind} | None"
+
+
+def written() -> str:
+    """The text of the stub."""
+    out = [HEAD]
+    for task, table in TABLES.items():
+        types = {RENAMED.get(s["name"], s["name"]): (type_of(s), default_of(s)) for s in table}
+        if task in PRECISION:
+            optional = "" if PRECISION[task] else " | None"
+            types["precision"] = (f'Literal["f32", "f64"]{optional}', PRECISION[task])
+        types |= {name: ("str", default) for name, default, _ in OWN.get(task, [])}
+        types["verbose"] = ("int", 0)
+        types["callback"] = ("Callable[[dict[str, Any]], object] | None", None)
+        out.append(f"class {task.capitalize()}Options(Options):")
+        out += [f"    {name}: {kind}" for name, (kind, _) in types.items()]
+        out.append("    def __init__(\n        self,\n        *,")
+        for name, (kind, default) in types.items():
+            shown = f'"{default}"' if isinstance(default, str) else repr(default)
+            out.append(f"        {name}: {kind} = {shown},")
+        out.append("    ) -> None: ...\n")
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("_options.pyi").write_text(written())
