@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from . import _rankfold
+from ._gossip import Gossip
 from ._items import Kernel, Map
 from ._options import documented
 from ._ratings import Completion
@@ -16,6 +17,7 @@ __version__: str = _rankfold.__version__
 
 __all__ = [
     "Completion",
+    "Gossip",
     "Kernel",
     "Map",
     "Metric",
@@ -38,7 +40,7 @@ _ESTIMATORS: dict[str, Any] = {
     "similarity": Similarity,
 }
 
-for _estimator in _ESTIMATORS.values():
+for _estimator in [*_ESTIMATORS.values(), Gossip]:
     # The parameters stand between the summary and the attributes.
     _doc = _estimator.__doc__ or ""
     _marker = "    Attributes\n" if "    Attributes\n" in _doc else "    Examples\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -98,7 +100,7 @@ class Estimator(Options, BaseEstimator):
 
         watched = progress is not None or self.callback is not None
         try:
-            model, report, error = _rankfold.fit(
+            model, report, error, agents = _rankfold.fit(
                 self._task, given, inputs, self._precision(), told if watched else None
             )
         finally:
@@ -106,6 +108,7 @@ class Estimator(Options, BaseEstimator):
                 progress.close()
         if model is not None:
             self._take(model, report)
+            self._agents = agents
         if error is not None:
             if model is not None and isinstance(error, KeyboardInterrupt):
                 warnings.warn(
@@ -147,15 +150,20 @@ class Estimator(Options, BaseEstimator):
         """
         self._check_fitted().save(path)
 
-    def _restore(self, model: _rankfold.Model) -> None:
-        """Takes a model of a file."""
+    def _restored(self, model: _rankfold.Model) -> dict[str, Any]:
+        """Takes a model that no run of this estimator made."""
         info = model.info()
         self.model_ = model
         self.history_ = info["history"]
-        self.report_ = {}
+        self.report_: dict[str, Any] = {}
         self.n_iter_ = int(info["counters"]["steps"])
         self.rank_ = int(info["rank"])
         self.learner_ = str(info["learner"])
+        return info
+
+    def _restore(self, model: _rankfold.Model) -> None:
+        """Takes a model of a file, and its parameters."""
+        info = self._restored(model)
         for name in ("learner", "rank"):
             if hasattr(self, name):
                 setattr(self, name, info[name])
@@ -213,6 +221,32 @@ class RowEstimator(Estimator):
         if known is not None:
             columns = known if names is None else [str(name) for name in names]
         return out, data(out, self.model_.info()["precision"], columns, labels)
+
+    @contextmanager
+    def _going_on(self, X: Any, labels: list[str] | None = None) -> Iterator[bool]:
+        """Begins without data before a fit; takes the beginning back after an error."""
+        fresh, before = "model_" not in vars(self), dict(vars(self))
+        try:
+            if fresh:
+                self._begin(X, labels)
+            yield fresh
+        except Exception:
+            if fresh:
+                vars(self).clear()
+                vars(self).update(before)
+            raise
+
+    def _begin(self, X: Any, labels: list[str] | None) -> None:
+        for name in ("weight", "standardize"):
+            if getattr(self, name, "none") != "none":
+                raise ValueError(f"`{name}` is learned from all rows: call fit first")
+        if getattr(self, "normalize", "none") != "none":
+            raise ValueError("`normalize` is decided by fit: call fit first")
+        given, precision = self._given(), self._precision()
+        rows = checked(self, X, reset=True)
+        names = self._column_names()
+        model = _rankfold.begin(self._task, given, rows.shape[1], precision, names, labels)
+        self._restored(model)
 
     def _grown(self, X: Any) -> None:
         """Takes note of new features."""

@@ -29,7 +29,11 @@ PRECISION: dict[str, str | None] = {
     "pairs": "f32",
     "metric": None,
     "kernel": None,
+    "gossip": "f32",
 }
+
+#: Parameters that need no name.
+POSITIONAL = {"gossip": "task"}
 
 #: Parameters that belong to arrays, and not to the library: name, default, documentation.
 OWN: dict[str, list[tuple[str, Any, str]]] = {
@@ -155,7 +159,13 @@ def threads_of(n_jobs: Any) -> int | None:
 def _class_for(task: str) -> type:
     known = parameters(task)
 
-    def __init__(self: Any, **given: Any) -> None:
+    first = POSITIONAL.get(task)
+
+    def __init__(self: Any, *unnamed: Any, **given: Any) -> None:
+        if len(unnamed) > (first is not None):
+            raise TypeError(f"{type(self).__name__}() takes keyword arguments only")
+        if unnamed and first is not None:
+            given[first] = unnamed[0]
         for name in given:
             if name not in known:
                 raise TypeError(
@@ -167,7 +177,14 @@ def _class_for(task: str) -> type:
     kind = inspect.Parameter
     __init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [kind("self", kind.POSITIONAL_OR_KEYWORD)]
-        + [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in known.items()]
+        + [
+            kind(
+                name,
+                kind.POSITIONAL_OR_KEYWORD if name == first else kind.KEYWORD_ONLY,
+                default=value,
+            )
+            for name, value in known.items()
+        ]
     )
     name = f"{task.capitalize()}Options"
     __init__.__qualname__ = f"{name}.__init__"

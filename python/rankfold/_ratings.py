@@ -98,15 +98,18 @@ class Completion(Estimator, CompletionOptions):
         users, items, ratings = rated(users, items, ratings, columns)
         (of_users, all_users), (of_items, all_items) = coded(users, "users"), coded(items, "items")
         values = numbers(ratings, "ratings")
-        _same(of_users[1], of_items[1], values)
+        same_lengths(of_users[1], of_items[1], values)
         inputs: dict[str, Any] = {"ratings": (of_users, of_items, values)}
         if valid is not None:
             (vu, _), (vi, _) = coded(valid[0], "users"), coded(valid[1], "items")
             inputs["valid_ratings"] = (vu, vi, numbers(valid[2], "ratings"))
         self._run(inputs, given)
-        self.users_ = _by_name(all_users, self.model_.names("left"))
-        self.items_ = _by_name(all_items, self.model_.names("right"))
+        self._name_ids(all_users, all_items)
         return self
+
+    def _name_ids(self, users: NDArray[Any], items: NDArray[Any]) -> None:
+        self.users_ = _by_name(users, self.model_.names("left"))
+        self.items_ = _by_name(items, self.model_.names("right"))
 
     def partial_fit(
         self,
@@ -136,10 +139,9 @@ class Completion(Estimator, CompletionOptions):
             return self.fit(users, items, ratings)
         (of_users, all_users), (of_items, all_items) = coded(users, "users"), coded(items, "items")
         values = numbers(ratings, "ratings")
-        _same(of_users[1], of_items[1], values)
+        same_lengths(of_users[1], of_items[1], values)
         _rankfold.learn_ratings(self.model_, of_users, of_items, values, step_size)
-        self.users_ = _by_name(_joined(self.users_, all_users), self.model_.names("left"))
-        self.items_ = _by_name(_joined(self.items_, all_items), self.model_.names("right"))
+        self._name_ids(_joined(self.users_, all_users), _joined(self.items_, all_items))
         self._counted()
         return self
 
@@ -163,7 +165,7 @@ class Completion(Estimator, CompletionOptions):
         if return_std:
             raise ValueError(f"a model of '{self.learner_}' does not know how sure it is")
         of_users, of_items = coded(users, "users")[0], coded(items, "items")[0]
-        _same(of_users[1], of_items[1], of_items[1])
+        same_lengths(of_users[1], of_items[1], of_items[1])
         return model.ratings(of_users, of_items)
 
     def recommend(
@@ -259,8 +261,9 @@ class Completion(Estimator, CompletionOptions):
         self.items_ = np.asarray(model.names("right"), dtype=object)
 
 
-def _same(*arrays: NDArray[Any]) -> None:
-    lengths = [len(array) for array in arrays]
+def same_lengths(*arrays: Any) -> None:
+    """Refuses arrays of different lengths."""
+    lengths = [array.shape[0] for array in arrays]
     if len(set(lengths)) > 1:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: {lengths}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ._options import OWN, PRECISION, RENAMED, TABLES, default_of
+from ._options import OWN, POSITIONAL, PRECISION, RENAMED, TABLES, default_of
 
 HEAD = '''# Written by `python -m rankfold._stubs` from the option tables of the library.
 from collections.abc import Callable
@@ -16,6 +16,7 @@ import numpy as np
 TABLES: dict[str, list[dict[str, Any]]]
 RENAMED: dict[str, str]
 PRECISION: dict[str, str | None]
+POSITIONAL: dict[str, str]
 OWN: dict[str, list[tuple[str, Any, str]]]
 
 def default_of(spec: dict[str, Any]) -> Any: ...
@@ -55,10 +56,15 @@ def written() -> str:
         types["callback"] = ("Callable[[dict[str, Any]], object] | None", None)
         out.append(f"class {task.capitalize()}Options(Options):")
         out += [f"    {name}: {kind}" for name, (kind, _) in types.items()]
-        out.append("    def __init__(\n        self,\n        *,")
+        out.append("    def __init__(\n        self,")
+        first = POSITIONAL.get(task)
+        if first is None:
+            out.append("        *,")
         for name, (kind, default) in types.items():
             shown = f'"{default}"' if isinstance(default, str) else repr(default)
             out.append(f"        {name}: {kind} = {shown},")
+            if name == first:
+                out.append("        *,")
         out.append("    ) -> None: ...\n")
     return "\n".join(out)
 

@@ -88,7 +88,7 @@ class _Projecting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Needs, Row
     def _kept_rows(self) -> _rankfold.Data:
         kept = getattr(self, "_fit_rows", None)
         if kept is None:
-            raise ValueError("a loaded model knows no rows: give those to search with `among=`")
+            raise ValueError("the model keeps no rows: give those to search with `among=`")
         return data(kept[0], self.model_.info()["precision"], kept[1])
 
     def kneighbors(
@@ -267,6 +267,8 @@ class Similarity(_Projecting, SimilarityOptions):
     ) -> Similarity:
         """Go on learning, one triplet at a time, as ``rankfold update`` does.
 
+        Before `fit` it begins with random factors.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -287,19 +289,20 @@ class Similarity(_Projecting, SimilarityOptions):
         """
         if triplets is None:
             _need_y(self, y)
-        if "model_" not in vars(self):
+        if objects is not None and "model_" not in vars(self):
             return self.fit(X, y, triplets=triplets, objects=objects)
-        model = self.model_
-        others = None
-        if objects is not None:
-            others = _objects(objects, None, model.info()["precision"], model.names("right"))
-        if triplets is None:
-            X, rows = self._more_data(X, classes(y)[0])
-            _rankfold.learn_classes(model, rows, step_size)
-        else:
-            X, rows = self._more_data(X)
-            listed = row_numbers(triplets, "triplets", 3)
-            _rankfold.learn_triplets(model, rows, listed, others, step_size)
+        with self._going_on(X):
+            model = self.model_
+            others = None
+            if objects is not None:
+                others = _objects(objects, None, model.info()["precision"], model.names("right"))
+            if triplets is None:
+                X, rows = self._more_data(X, classes(y)[0])
+                _rankfold.learn_classes(model, rows, step_size)
+            else:
+                listed = row_numbers(triplets, "triplets", 3)
+                X, rows = self._more_data(X)
+                _rankfold.learn_triplets(model, rows, listed, others, step_size)
         self._grown(X)
         self._counted()
         return self
@@ -477,6 +480,8 @@ class Metric(_Projecting, MetricOptions):
         step_size: float | None = None,
     ) -> Metric:
         """Go on learning, one pair at a time, as ``rankfold update`` does.
+
+        Before `fit` the first pairs are fitted.
 
         Parameters
         ----------
@@ -730,8 +735,13 @@ class Ranking(_Needs, RowEstimator, RankingOptions):
         self._usual = _usual(codes, X.shape[0])
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, *, step_size: float | None = None) -> Ranking:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, *, step_size: float | None = None
+    ) -> Ranking:
         """Go on learning, one row at a time, as ``rankfold update`` does.
+
+        Before `fit` it begins with random factors. The rank is then at most the number
+        of labels that are known.
 
         Parameters
         ----------
@@ -739,6 +749,8 @@ class Ranking(_Needs, RowEstimator, RankingOptions):
             Rows; more columns than before are new features.
         y : array-like, sparse matrix or list of lists
             Their labels; new ones are welcome.
+        classes : array-like, optional
+            All labels, before `fit`, as in other estimators of scikit-learn.
         step_size : float, optional
             Step size from here on.
 
@@ -748,13 +760,17 @@ class Ranking(_Needs, RowEstimator, RankingOptions):
             The estimator. If the input is refused, it is as it was.
         """
         _need_y(self, y)
-        if "model_" not in vars(self):
-            return self.fit(X, y)
         codes, distinct, kind = label_sets(y)
-        if kind != self._kind and "indicator" in (kind, self._kind):
-            raise ValueError(f"labels were given as {self._kind} in fit, found {kind}.")
-        X, rows = self._more_data(X, codes)
-        _rankfold.learn_labels(self.model_, rows, codes, step_size)
+        known = distinct if classes is None else np.unique(np.asarray(classes))
+        first = [codes[0][code] for code in codes[1]] + [name_of(label) for label in known]
+        with self._going_on(X, list(dict.fromkeys(first))) as begun:
+            if begun:
+                self.classes_, self._kind = known, kind
+                self._usual = _usual(codes, len(codes[1] if codes[2] is None else codes[2]))
+            if kind != self._kind and "indicator" in (kind, self._kind):
+                raise ValueError(f"labels were given as {self._kind} in fit, found {kind}.")
+            X, rows = self._more_data(X, codes)
+            _rankfold.learn_labels(self.model_, rows, codes, step_size)
         self.classes_ = np.union1d(self.classes_, distinct)
         self._grown(X)
         self._counted()
@@ -912,7 +928,7 @@ class Multitask(RegressorMixin, _Needs, RowEstimator, MultitaskOptions):
         names, distinct = self._tasks(tasks, X.shape[0])
         rows = data(X, "f64", self._column_names())
         self._run({"rows": rows, "tasks": names, "values": targets}, given)
-        self.tasks_ = distinct
+        self._name_ids(distinct)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Multitask:
@@ -1001,6 +1017,10 @@ class Multitask(RegressorMixin, _Needs, RowEstimator, MultitaskOptions):
     def _restore(self, model: _rankfold.Model) -> None:
         super()._restore(model)
         self.tasks_ = np.asarray(model.names("right"), dtype=object)
+
+    def _name_ids(self, tasks: NDArray[Any]) -> None:
+        known = {name_of(task): task for task in tasks}
+        self.tasks_ = np.asarray([known[name] for name in self.model_.names("right") or []])
 
 
 def _targets(y: Any, rows: int) -> NDArray[np.float64]:

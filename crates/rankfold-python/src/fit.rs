@@ -16,10 +16,12 @@ use rankfold::data::{
 use rankfold::options::Options;
 use rankfold::sample::{self, Triplet};
 use rankfold::task::{
-    Fit, KernelConstraints, KernelData, KernelStart, Map, MapData, MetricData, PairsData,
-    RankingData, RatingData, Run, SimilarityData, TaskData, TrainingData,
+    Divided, Fit, GossipData, KernelConstraints, KernelData, KernelStart, Map, MapData, MetricData,
+    PairsData, RankingData, RatingData, Run, SimilarityData, TaskData, TrainingData,
 };
-use rankfold::{Completion, Ids, Kernel, Metric, Multitask, Pairs, Ranking, Result, Similarity};
+use rankfold::{
+    Completion, Gossip, Ids, Kernel, Metric, Multitask, Pairs, Ranking, Result, Similarity,
+};
 use serde_json::json;
 use std::borrow::Cow;
 
@@ -188,8 +190,8 @@ impl<'py> Inputs<'py> {
     }
 }
 
-/// A model, what the run came to, and what was raised on the way.
-type Outcome = (Option<Model>, Py<PyAny>, Option<PyErr>);
+/// A model, what the run came to, what was raised on the way, and the models of agents.
+type Outcome = (Option<Model>, Py<PyAny>, Option<PyErr>, Vec<Model>);
 
 /// Learns a model of a task.
 #[pyfunction]
@@ -225,6 +227,8 @@ pub fn fit(
         Kernel::TASK => call.kernel::<f32>(),
         Map::TASK => call.map(),
         Multitask::TASK => call.multitask(),
+        Gossip::TASK if wide => call.gossip::<f64>(),
+        Gossip::TASK => call.gossip::<f32>(),
         other => Err(PyValueError::new_err(format!("there is no task `{other}`"))),
     }
 }
@@ -269,9 +273,9 @@ impl Call<'_, '_> {
                     "seconds": seconds,
                 });
                 let told = object(py, &told)?.unbind();
-                Ok((Some(Model::new(fit.model)), told, error))
+                Ok((Some(Model::new(fit.model)), told, error, Vec::new()))
             }
-            Err(_) if error.is_some() => Ok((None, py.None(), error)),
+            Err(_) if error.is_some() => Ok((None, py.None(), error, Vec::new())),
             Err(error) => Err(raised(error)),
         }
     }
@@ -374,6 +378,44 @@ impl Call<'_, '_> {
             valid: None,
         };
         self.run(|run| options.fit_with(data, run))
+    }
+
+    fn gossip<R: InPrecision>(self) -> PyResult<Outcome> {
+        let options: Gossip = self.options()?;
+        let edges = self.inputs.pairs.as_ref();
+        let edges = edges.map(|pairs| row_numbers(pairs, "edges", [u32::MAX as usize; 2]));
+        let edges = edges.transpose()?;
+        let edges: Option<Vec<(usize, usize)>> = edges.map(|edges| {
+            let edge = |[a, b]: [u32; 2]| (a as usize, b as usize);
+            edges.into_iter().map(edge).collect()
+        });
+        let (given, rows);
+        let shared = match &self.inputs.ratings {
+            Some(rated) => {
+                given = ratings(rated)?;
+                Divided::Ratings(Cow::Borrowed(&given))
+            }
+            None => {
+                rows = task_rows(self.inputs)?;
+                Divided::Tasks(TaskData {
+                    rows: &rows,
+                    columns: None,
+                    valid: None,
+                })
+            }
+        };
+        let data = GossipData {
+            shared,
+            edges: edges.as_deref(),
+        };
+        let mut agents = Vec::new();
+        let (model, report, error, _) = self.run(|run| {
+            let found = options.fit_agents::<R>(data, run)?;
+            agents = found.agents;
+            Ok(found.fit)
+        })?;
+        let agents = agents.into_iter().map(Model::new).collect();
+        Ok((model, report, error, agents))
     }
 
     fn kernel<R: InPrecision>(self) -> PyResult<Outcome> {

@@ -4,16 +4,18 @@ use crate::data::{Coded, Data, InPrecision, LabelCodes, Precise};
 use crate::errors::raised;
 use crate::fit::{Relations, constraints, dissimilarities, row_numbers};
 use crate::model::{Model, State};
+use crate::tables::{Given, parse};
 use crate::watch::Watch;
 use crate::with_rows;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rankfold::data::{LabelName, StreamRow};
+use rankfold::data::{Features, LabelName, StreamRow};
 use rankfold::form::Side;
+use rankfold::options::Options;
 use rankfold::sample::Triplet;
 use rankfold::task::{Online, Run, Sides};
-use rankfold::{Error, Real, Result, Rows};
+use rankfold::{Error, Pairs, Ranking, Real, Result, Rows, Similarity};
 
 /// Steps between two looks for Ctrl-C.
 const STRIDE: usize = 256;
@@ -89,6 +91,46 @@ fn taken(watch: Watch, count: usize) -> PyResult<usize> {
         Some(error) => Err(error),
         None => Ok(count),
     }
+}
+
+/// A model that has seen nothing, for rows of so many features: it learns from what comes.
+#[pyfunction]
+#[pyo3(signature = (task, options, columns, precision, names=None, labels=None))]
+pub fn begin(
+    task: &str,
+    options: Given,
+    columns: usize,
+    precision: &str,
+    names: Option<Vec<String>>,
+    labels: Option<Vec<String>>,
+) -> PyResult<Model> {
+    fn begun<R: Real>(
+        task: &str,
+        options: &Given,
+        columns: usize,
+        labels: Vec<String>,
+    ) -> Result<rankfold::Model> {
+        let learner: Online<R> = match task {
+            Similarity::TASK => parse::<Similarity>(options)?.begin(columns)?,
+            Pairs::TASK => parse::<Pairs>(options)?.begin(columns)?,
+            Ranking::TASK => parse::<Ranking>(options)?.begin(columns, labels)?,
+            other => {
+                let message = format!("a model of `{other}` needs data to begin");
+                return Err(Error::input(message));
+            }
+        };
+        Ok(learner.into_model())
+    }
+    let labels = labels.unwrap_or_default();
+    let model = match precision {
+        "f64" => begun::<f64>(task, &options, columns, labels),
+        _ => begun::<f32>(task, &options, columns, labels),
+    };
+    let mut model = model.map_err(raised)?;
+    if let Some(names) = names {
+        model.features = Features::columns(names).map_err(raised)?;
+    }
+    Ok(Model::new(model))
 }
 
 /// Learns triplets of row numbers.
@@ -321,7 +363,7 @@ pub fn learn_tasks(
             return Err(no_such_work());
         };
         let data = rows.get::<f64>()?;
-        let known = rankfold::data::Features::Columns(learner.features()?.clone());
+        let known = Features::Columns(learner.features()?.clone());
         let aligned = known.align(data.rows.clone(), &data.features)?;
         steps(&watch, count, |i| {
             learner

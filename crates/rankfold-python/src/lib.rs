@@ -33,6 +33,7 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tables::check, m)?)?;
     m.add_function(wrap_pyfunction!(tables::precision, m)?)?;
     m.add_function(wrap_pyfunction!(fit::fit, m)?)?;
+    m.add_function(wrap_pyfunction!(learn::begin, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_classes, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_triplets, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_labels, m)?)?;

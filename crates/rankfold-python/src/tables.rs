@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList};
 use rankfold::options::{Effect, Kind, OptionSpec, Options};
 use rankfold::task::Map;
 use rankfold::{
-    Completion, Error, Kernel, Metric, Multitask, Pairs, Ranking, Real, Result, Similarity,
+    Completion, Error, Gossip, Kernel, Metric, Multitask, Pairs, Ranking, Real, Result, Similarity,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub type Given = Vec<(String, String)>;
 macro_rules! by_task {
     ($task:expr, $options:ident => $body:expr) => {
         $crate::by_task!(@ $task, $options => $body;
-            Similarity, Metric, Ranking, Completion, Pairs, Kernel, Map, Multitask)
+            Similarity, Metric, Ranking, Completion, Pairs, Kernel, Map, Multitask, Gossip)
     };
     (@ $task:expr, $options:ident => $body:expr; $($name:ident),*) => {
         match $task {
@@ -32,7 +32,7 @@ macro_rules! by_task {
     };
 }
 
-const TASKS: [&str; 8] = [
+const TASKS: [&str; 9] = [
     Similarity::TASK,
     Metric::TASK,
     Ranking::TASK,
@@ -41,6 +41,7 @@ const TASKS: [&str; 8] = [
     Kernel::TASK,
     Map::TASK,
     Multitask::TASK,
+    Gossip::TASK,
 ];
 
 fn described(spec: &OptionSpec) -> Value {

@@ -4,6 +4,7 @@ use crate::errors::raised;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use rankfold::data::text::{self, FitOptions, TermFrequency};
 use rankfold::{Error, SparseVec};
 
@@ -91,10 +92,18 @@ impl Vocabulary {
     }
 
     /// The text of its file.
-    fn to_bytes(&self) -> PyResult<Vec<u8>> {
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut out = Vec::new();
         self.0.write(&mut out)?;
-        Ok(out)
+        Ok(PyBytes::new(py, &out))
+    }
+
+    /// What a copy of the vocabulary is made of.
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let made = slf.get_type().getattr("from_bytes")?;
+        Ok((made, (slf.get().to_bytes(slf.py())?,)))
     }
 
     /// From the text of its file.

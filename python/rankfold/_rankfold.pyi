@@ -1,0 +1,177 @@
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+__all__ = [
+    "Data",
+    "Learner",
+    "Model",
+    "Vocabulary",
+    "__version__",
+    "begin",
+    "check",
+    "command",
+    "fit",
+    "learn_classes",
+    "learn_distances",
+    "learn_labels",
+    "learn_map",
+    "learn_ratings",
+    "learn_tasks",
+    "learn_triplets",
+    "learn_values",
+    "learner",
+    "precision",
+    "tables",
+]
+
+_Labels = tuple[list[str], NDArray[np.int64], NDArray[np.int64] | None]
+_Coded = tuple[list[str], NDArray[np.int64]]
+_Relations = tuple[NDArray[np.int64], list[str], NDArray[np.float64]]
+_Options = list[tuple[str, str]]
+_Path = str | PathLike[str]
+
+@final
+class Data:
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def precision(self) -> str: ...
+    @property
+    def address(self) -> int: ...
+    @staticmethod
+    def dense(array: NDArray[Any], names: list[str] | None = None, labels: _Labels | None = None) -> Data: ...
+    @staticmethod
+    def csr(
+        indptr: NDArray[Any],
+        indices: NDArray[Any],
+        values: NDArray[Any],
+        columns: int,
+        names: list[str] | None = None,
+        labels: _Labels | None = None,
+    ) -> Data: ...
+
+@final
+class Model:
+    @staticmethod
+    def load(path: _Path) -> Model: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Model: ...
+    def save(self, path: _Path) -> None: ...
+    def to_bytes(self) -> bytes: ...
+    def info(self) -> dict[str, Any]: ...
+    def names(self, side: str) -> list[str] | None: ...
+    def singular_values(self) -> NDArray[np.float64] | None: ...
+    def components(self, side: str) -> NDArray[np.float64]: ...
+    def transform(self, data: Data, side: str = "left") -> NDArray[Any]: ...
+    def pair_scores(
+        self, left: Data, right: Data, score: str | None = None, deviations: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
+    def scores_at(self, left: Data, right: Data, pairs: NDArray[np.int64]) -> NDArray[np.float64]: ...
+    def neighbors(
+        self,
+        queries: Data,
+        candidates: Data | None = None,
+        k: int = 10,
+        score: str | None = None,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+    def evaluate(
+        self,
+        data: Data,
+        train: Data | None = None,
+        k: int = 3,
+        score: str | None = None,
+        threads: int | None = None,
+    ) -> dict[str, Any]: ...
+    def label_scores(self, data: Data) -> NDArray[np.float64]: ...
+    def ratings(self, users: _Coded, items: _Coded) -> NDArray[np.float64]: ...
+    def recommend(
+        self, users: list[int], k: int, leave_out: NDArray[np.int64], threads: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+    def targets(self, data: Data, tasks: _Coded) -> NDArray[np.float64]: ...
+    def coordinates(self) -> NDArray[np.float64]: ...
+    def __reduce__(self) -> tuple[Callable[[bytes], Model], tuple[bytes]]: ...
+
+@final
+class Learner:
+    def learn(self, query: int, positive: int, negative: int) -> bool: ...
+
+@final
+class Vocabulary:
+    @property
+    def terms(self) -> list[str]: ...
+    @staticmethod
+    def fit(
+        texts: list[str],
+        labels: list[str] | None = None,
+        features: int | None = None,
+        min_df: int = 2,
+        tf: str = "raw",
+        strip: list[str] | None = None,
+    ) -> Vocabulary: ...
+    def rows(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Vocabulary: ...
+    def __reduce__(self) -> tuple[Callable[[bytes], Vocabulary], tuple[bytes]]: ...
+
+def tables() -> dict[str, list[dict[str, Any]]]: ...
+def check(task: str, options: _Options) -> None: ...
+def precision(task: str, options: _Options) -> str: ...
+def command(args: list[str]) -> int: ...
+def fit(
+    task: str,
+    options: _Options,
+    inputs: dict[str, Any],
+    precision: str = "f32",
+    callback: Callable[[dict[str, Any]], object] | None = None,
+) -> tuple[Model | None, dict[str, Any], BaseException | None, list[Model]]: ...
+def begin(
+    task: str,
+    options: _Options,
+    columns: int,
+    precision: str,
+    names: list[str] | None = None,
+    labels: list[str] | None = None,
+) -> Model: ...
+def learn_triplets(
+    model: Model,
+    rows: Data,
+    triplets: NDArray[np.int64],
+    objects: Data | None = None,
+    step_size: float | None = None,
+) -> int: ...
+def learn_classes(model: Model, rows: Data, step_size: float | None = None) -> int: ...
+def learn_labels(model: Model, rows: Data, labels: _Labels, step_size: float | None = None) -> int: ...
+def learn_distances(
+    model: Model, rows: Data, relations: _Relations, step_size: float | None = None
+) -> int: ...
+def learn_values(
+    model: Model,
+    rows: Data,
+    pairs: NDArray[np.int64],
+    values: NDArray[np.float64],
+    objects: Data | None = None,
+    step_size: float | None = None,
+) -> int: ...
+def learn_ratings(
+    model: Model,
+    users: _Coded,
+    items: _Coded,
+    ratings: NDArray[np.float64],
+    step_size: float | None = None,
+) -> int: ...
+def learn_tasks(model: Model, rows: Data, tasks: _Coded, targets: NDArray[np.float64]) -> int: ...
+def learn_map(
+    model: Model,
+    items: list[str],
+    pairs: NDArray[np.int64],
+    values: NDArray[np.float64],
+    threads: int | None = None,
+) -> int: ...
+def learner(model: Model, rows: Data) -> Learner: ...
