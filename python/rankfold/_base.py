@@ -259,7 +259,8 @@ class RowEstimator(Estimator):
         super()._restore(model)
         self.n_features_in_ = int(model.info()["columns"][0])
         names = model.names("left")
-        if names is not None:
+        # Features that had no names are numbers, also where a model must name them.
+        if names is not None and names != [str(i + 1) for i in range(len(names))]:
             self.feature_names_in_ = np.asarray(names, dtype=object)
 
 

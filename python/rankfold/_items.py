@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
 
 from . import _rankfold
 from ._base import Estimator
@@ -240,6 +241,7 @@ class Map(Estimator, MapOptions):
             raise ValueError(f"X should be a square matrix of dissimilarities, found shape {X.shape}.")
         # What is known on one side of the diagonal is known on both.
         X = np.where(np.isnan(X), X.T, X)
+        check_non_negative(X, "Map (input X)")
         if not np.allclose(X, X.T, rtol=1e-10, equal_nan=True):
             raise ValueError("X should be symmetric.")
         left, right = np.triu_indices(len(X), 1)

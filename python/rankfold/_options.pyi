@@ -7,6 +7,7 @@ import numpy as np
 TABLES: dict[str, list[dict[str, Any]]]
 RENAMED: dict[str, str]
 PRECISION: dict[str, str | None]
+POSITIONAL: dict[str, str]
 OWN: dict[str, list[tuple[str, Any, str]]]
 
 def default_of(spec: dict[str, Any]) -> Any: ...
@@ -404,6 +405,62 @@ class MultitaskOptions(Options):
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
         curve_every: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[dict[str, Any]], object] | None = None,
+    ) -> None: ...
+
+class GossipOptions(Options):
+    task: Literal["completion", "multitask"]
+    agents: int
+    graph: Literal["path", "ring", "grid", "star", "random"]
+    rank: int
+    init: Literal["own", "shared", "random"] | None
+    rho: float | None
+    regularization: float | None
+    center: float | None
+    clip: str | int | float
+    standardize: Literal["none", "global", "task"] | None
+    no_bias: bool
+    no_common: bool
+    common_ridge: float
+    schedule: Literal["stochastic", "parallel"]
+    step_a: float | None
+    step_b: float
+    cross_validate: int | None
+    precondition: bool
+    slots: int | None
+    curve_every: int | None
+    random_state: int | np.random.RandomState | np.random.Generator | None
+    n_jobs: int | None
+    precision: Literal["f32", "f64"]
+    verbose: int
+    callback: Callable[[dict[str, Any]], object] | None
+    def __init__(
+        self,
+        task: Literal["completion", "multitask"] = "completion",
+        *,
+        agents: int = 5,
+        graph: Literal["path", "ring", "grid", "star", "random"] = "path",
+        rank: int = 5,
+        init: Literal["own", "shared", "random"] | None = None,
+        rho: float | None = None,
+        regularization: float | None = None,
+        center: float | None = None,
+        clip: str | int | float = "auto",
+        standardize: Literal["none", "global", "task"] | None = None,
+        no_bias: bool = False,
+        no_common: bool = False,
+        common_ridge: float = 1.0,
+        schedule: Literal["stochastic", "parallel"] = "parallel",
+        step_a: float | None = None,
+        step_b: float = 0.0,
+        cross_validate: int | None = None,
+        precondition: bool = False,
+        slots: int | None = None,
+        curve_every: int | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+        n_jobs: int | None = None,
+        precision: Literal["f32", "f64"] = "f32",
         verbose: int = 0,
         callback: Callable[[dict[str, Any]], object] | None = None,
     ) -> None: ...
