@@ -579,9 +579,8 @@ impl Model {
 
     /// Reads a model from the bytes of its file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let nowhere = |e: Error| Error { file: None, ..e };
-        let file = TensorFile::parse(Path::new(""), bytes).map_err(nowhere)?;
-        Self::from_file(&file).map_err(nowhere)
+        let parsed = Self::parse(Path::new(""), bytes);
+        parsed.map_err(|e| Error { file: None, ..e })
     }
 
     /// Reads a model from its file.
