@@ -76,6 +76,8 @@ class Estimator(Options, BaseEstimator):
 
     model_: _rankfold.Model
     n_features_in_: int
+    history_: list[dict[str, Any]]
+    report_: dict[str, Any]
     verbose: int
     callback: Any
 
@@ -155,7 +157,7 @@ class Estimator(Options, BaseEstimator):
         info = model.info()
         self.model_ = model
         self.history_ = info["history"]
-        self.report_: dict[str, Any] = {}
+        self.report_ = {}
         self.n_iter_ = int(info["counters"]["steps"])
         self.rank_ = int(info["rank"])
         self.learner_ = str(info["learner"])
@@ -232,8 +234,8 @@ class RowEstimator(Estimator):
             yield fresh
         except Exception:
             if fresh:
-                vars(self).clear()
-                vars(self).update(before)
+                self.__dict__.clear()
+                self.__dict__.update(before)
             raise
 
     def _begin(self, X: Any, labels: list[str] | None) -> None:

@@ -653,10 +653,10 @@ class _RankOrMethod:
         if ranking is None:
             return owner._ranked
         value = vars(ranking)["rank"]
-        return _Rank(value, ranking) if isinstance(value, (int, np.integer)) else ranking._ranked
+        return _Rank(int(value), ranking) if isinstance(value, (int, np.integer)) else ranking._ranked
 
     def __set__(self, ranking: Any, value: Any) -> None:
-        vars(ranking)["rank"] = value
+        ranking.__dict__["rank"] = value
 
 
 class Ranking(_Needs, RowEstimator, RankingOptions):
