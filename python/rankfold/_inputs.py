@@ -37,7 +37,10 @@ def checked(estimator: Any, X: Any, *, reset: bool, **options: Any) -> Any:
         from sklearn.utils.validation import validate_data
 
         return validate_data(estimator, X, **options)
-    return estimator._validate_data(X, **options)
+    out, names = estimator._validate_data(X, **options), names_of(X)
+    if reset and names is not None:
+        estimator.feature_names_in_ = names
+    return out
 
 
 def names_of(X: Any) -> NDArray[Any] | None:
@@ -45,6 +48,11 @@ def names_of(X: Any) -> NDArray[Any] | None:
     from sklearn.utils.validation import _get_feature_names
 
     found: NDArray[Any] | None = _get_feature_names(X)
+    if found is None and _VERSION < (1, 6) and not hasattr(X, "iloc"):
+        # Frames that scikit-learn 1.5 does not know.
+        columns = getattr(X, "column_names", None) or getattr(X, "columns", None)
+        if columns is not None and all(isinstance(name, str) for name in columns):
+            found = np.asarray(columns, dtype=object)
     return found
 
 
