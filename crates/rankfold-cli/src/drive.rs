@@ -18,15 +18,31 @@ use crate::shared_options::RunFiles;
 
 /// What a run is driven with.
 pub struct Drive<'a> {
-    pub output: &'a Output,
+    output: &'a Output,
     /// The model file to write.
-    pub model: &'a Path,
-    pub files: &'a RunFiles,
-    pub task: &'static str,
-    pub start: Instant,
+    model: &'a Path,
+    files: &'a RunFiles,
+    task: &'static str,
+    start: Instant,
 }
 
-impl Drive<'_> {
+impl<'a> Drive<'a> {
+    /// Starts the clock of a run that writes this model.
+    pub fn new(
+        output: &'a Output,
+        model: &'a Path,
+        files: &'a RunFiles,
+        task: &'static str,
+    ) -> Self {
+        Drive {
+            output,
+            model,
+            files,
+            task,
+            start: Instant::now(),
+        }
+    }
+
     /// Runs to the end, writes the model and reports. Errors of the library are placed
     /// in the file that they are about.
     pub fn run(

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use rankfold::data::{RatingColumns, Ratings, TaskRows, read_edges};
@@ -108,7 +107,7 @@ impl GossipCommand {
 
 impl RunAgents {
     fn run(self, output: &Output) -> Result<()> {
-        let start = Instant::now();
+        let drive = Drive::new(output, &self.output, &self.files, Gossip::TASK);
         let options = &self.options.0;
         let (elsewhere, flags) = match options.kind() {
             GossipTask::Completion => ("`multitask`", &OF_TASKS[..]),
@@ -142,13 +141,6 @@ impl RunAgents {
         let data = GossipData {
             shared,
             edges: edges.as_deref(),
-        };
-        let drive = Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Gossip::TASK,
-            start,
         };
         drive.run(
             |run| self.learn(options, data, run),

@@ -6,6 +6,7 @@ mod curve;
 mod demo;
 mod drive;
 mod eval;
+mod follow;
 mod given;
 mod gossip;
 mod info;

@@ -40,6 +40,17 @@ pub enum Precision {
     F64,
 }
 
+/// Calls a method of `self` in this precision.
+macro_rules! in_precision {
+    ($precision:expr, $this:ident . $method:ident ( $($argument:expr),* )) => {
+        match $precision {
+            $crate::shared_options::Precision::F32 => $this.$method::<f32>($($argument),*),
+            $crate::shared_options::Precision::F64 => $this.$method::<f64>($($argument),*),
+        }
+    };
+}
+pub(crate) use in_precision;
+
 impl RunFiles {
     /// Checks what the library does not know of: files, and options that need each
     /// other. `inputs` are the files that the run reads besides validation data.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{RatingColumns, Ratings};
@@ -63,7 +62,7 @@ pub struct TrainCompletion {
 
 impl TrainCompletion {
     pub fn run(self, output: &Output) -> Result<()> {
-        let start = Instant::now();
+        let drive = Drive::new(output, &self.output, &self.files, Completion::TASK);
         let options = &self.options.0;
         self.files.check(&self.output, &[Some(&self.data)])?;
         options.check()?;
@@ -74,13 +73,6 @@ impl TrainCompletion {
         let data = RatingData {
             ratings: Cow::Owned(ratings),
             valid: valid.as_ref(),
-        };
-        let drive = Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Completion::TASK,
-            start,
         };
         drive.run(
             |run| match self.precision {

@@ -1,7 +1,6 @@
 //! `rankfold train kernel`.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
@@ -138,13 +137,7 @@ impl TrainKernel {
     }
 
     fn drive<'a>(&'a self, output: &'a Output) -> Drive<'a> {
-        Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Kernel::TASK,
-            start: Instant::now(),
-        }
+        Drive::new(output, &self.output, &self.files, Kernel::TASK)
     }
 
     fn train<R: Real>(&self, output: &Output) -> Result<()> {

@@ -1,7 +1,6 @@
 //! `rankfold train metric`.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::read_constraints;
@@ -12,7 +11,7 @@ use rankfold::{Metric, Real, Result};
 use crate::drive::Drive;
 use crate::output::Output;
 use crate::rows::{Fields, read_rows};
-use crate::shared_options::{Precision, RunFiles};
+use crate::shared_options::{Precision, RunFiles, in_precision};
 use crate::table::Table;
 
 /// Learn a distance between rows
@@ -78,14 +77,11 @@ impl TrainMetric {
             true => Precision::F32,
             false => Precision::F64,
         };
-        match self.precision.unwrap_or(usual) {
-            Precision::F32 => self.train::<f32>(output),
-            Precision::F64 => self.train::<f64>(output),
-        }
+        in_precision!(self.precision.unwrap_or(usual), self.train(output))
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let start = Instant::now();
+        let drive = Drive::new(output, &self.output, &self.files, Metric::TASK);
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -110,13 +106,6 @@ impl TrainMetric {
             rows: &rows,
             constraints: constraints.as_deref(),
             valid: valid.as_ref(),
-        };
-        let drive = Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Metric::TASK,
-            start,
         };
         drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))
     }

@@ -1,7 +1,6 @@
 //! `rankfold train multitask`.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::TaskRows;
@@ -56,7 +55,7 @@ pub struct TrainMultitask {
 
 impl TrainMultitask {
     pub fn run(self, output: &Output) -> Result<()> {
-        let start = Instant::now();
+        let drive = Drive::new(output, &self.output, &self.files, Multitask::TASK);
         let options = &self.options.0;
         self.files.check(&self.output, &[Some(&self.data)])?;
         options.check()?;
@@ -69,13 +68,6 @@ impl TrainMultitask {
             rows: &rows,
             columns: Some(&columns),
             valid: valid.as_ref(),
-        };
-        let drive = Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Multitask::TASK,
-            start,
         };
         drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))
     }

@@ -1,7 +1,6 @@
 //! `rankfold train pairs`.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{Labelled, RowLookup, ValuedPair, read_values};
@@ -12,7 +11,7 @@ use rankfold::{Pairs, Real, Result};
 use crate::drive::Drive;
 use crate::output::Output;
 use crate::rows::{Fields, placed, read_rows};
-use crate::shared_options::{Precision, RunFiles};
+use crate::shared_options::{Precision, RunFiles, in_precision};
 use crate::table::Table;
 
 /// Learn the values of pairs
@@ -72,14 +71,11 @@ pub struct TrainPairs {
 
 impl TrainPairs {
     pub fn run(self, output: &Output) -> Result<()> {
-        match self.precision {
-            Precision::F32 => self.train::<f32>(output),
-            Precision::F64 => self.train::<f64>(output),
-        }
+        in_precision!(self.precision, self.train(output))
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let start = Instant::now();
+        let drive = Drive::new(output, &self.output, &self.files, Pairs::TASK);
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -101,13 +97,6 @@ impl TrainPairs {
             },
             pairs: &pairs,
             valid: valid.as_deref(),
-        };
-        let drive = Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Pairs::TASK,
-            start,
         };
         drive.run(
             |run| options.fit_with(data, run),

@@ -1,7 +1,6 @@
 //! `rankfold train ranking`.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::text::Vocabulary;
@@ -13,7 +12,7 @@ use rankfold::{Ids, Ranking, Real, Result};
 use crate::drive::Drive;
 use crate::output::Output;
 use crate::rows::{Fields, read_rows};
-use crate::shared_options::{Precision, RunFiles};
+use crate::shared_options::{Precision, RunFiles, in_precision};
 use crate::table::Table;
 
 /// Learn to rank labels
@@ -67,14 +66,11 @@ pub struct TrainRanking {
 
 impl TrainRanking {
     pub fn run(self, output: &Output) -> Result<()> {
-        match self.precision {
-            Precision::F32 => self.train::<f32>(output),
-            Precision::F64 => self.train::<f64>(output),
-        }
+        in_precision!(self.precision, self.train(output))
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let start = Instant::now();
+        let drive = Drive::new(output, &self.output, &self.files, Ranking::TASK);
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -104,13 +100,6 @@ impl TrainRanking {
         let data = RankingData {
             rows: &rows,
             valid: valid.as_ref(),
-        };
-        let drive = Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Ranking::TASK,
-            start,
         };
         drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))
     }

@@ -1,7 +1,6 @@
 //! `rankfold train similarity`.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::text::Vocabulary;
@@ -14,7 +13,7 @@ use rankfold::{Error, Real, Result, Similarity};
 use crate::drive::Drive;
 use crate::output::Output;
 use crate::rows::{Fields, placed, read_rows};
-use crate::shared_options::{Precision, RunFiles};
+use crate::shared_options::{Precision, RunFiles, in_precision};
 use crate::table::Table;
 
 /// Learn which rows are alike
@@ -93,14 +92,11 @@ pub struct TrainSimilarity {
 
 impl TrainSimilarity {
     pub fn run(self, output: &Output) -> Result<()> {
-        match self.precision {
-            Precision::F32 => self.train::<f32>(output),
-            Precision::F64 => self.train::<f64>(output),
-        }
+        in_precision!(self.precision, self.train(output))
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let start = Instant::now();
+        let drive = Drive::new(output, &self.output, &self.files, Similarity::TASK);
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -142,13 +138,6 @@ impl TrainSimilarity {
             },
             triplets: listed.map(Given::List),
             valid: valid.as_ref(),
-        };
-        let drive = Drive {
-            output,
-            model: &self.output,
-            files: &self.files,
-            task: Similarity::TASK,
-            start,
         };
         drive.run(
             |run| options.fit_with(data, run),

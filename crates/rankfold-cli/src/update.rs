@@ -9,12 +9,12 @@ use rankfold::data::{
     TripletStream, ValueStream, WriteLock, holds_rows,
 };
 use rankfold::form::Side;
-use rankfold::model::{Counters, Knowledge, Precise};
+use rankfold::model::{Knowledge, Precise};
 use rankfold::task::{Online, Sides};
 use rankfold::{Error, Model, Real, Result, Rows};
 use serde_json::json;
 
-use crate::drive::{save, save_on_the_way};
+use crate::follow::{Follow, Followed};
 use crate::given::FIELDS;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -128,24 +128,49 @@ pub struct Update {
     fields: Fields,
 }
 
-/// Examples between two looks at the clock.
-const STRIDE: u64 = 1_000;
-
 /// What a stream held.
 struct Read {
-    /// What its lines are.
-    noun: &'static str,
     lines: u64,
     /// Lines that there was nothing to learn from, where the task may have some.
     skipped: Option<u64>,
 }
 
-/// Why the stream was left.
-enum Ended {
-    Finished,
-    Interrupted,
-    Broken(Error),
+/// Where the names of the right side lead: to objects, where the model has some.
+fn of_right<'a, R: Real>(learner: &'a Online<R>, rows: Option<&'a RowLookup<'a>>) -> Names<'a> {
+    let names = Names::new(learner.features_of(Side::Right), rows);
+    match learner.has_objects() {
+        true => names.of_objects(),
+        false => names,
+    }
 }
+
+/// Examples that come line by line.
+trait Stream {
+    /// The line of the last example.
+    fn line(&self) -> u64;
+    /// An error at that line.
+    fn place(&self, error: Error) -> Error;
+}
+
+macro_rules! streams {
+    ($($stream:ty),*) => {$(
+        impl<R: Real> Stream for $stream {
+            fn line(&self) -> u64 {
+                self.line()
+            }
+            fn place(&self, error: Error) -> Error {
+                self.place(error)
+            }
+        }
+    )*};
+}
+
+streams!(
+    TripletStream<R>,
+    LabelStream<R>,
+    ValueStream<R>,
+    DistanceStream<R>
+);
 
 impl Update {
     pub fn run(self, output: &Output) -> Result<()> {
@@ -253,7 +278,6 @@ impl Update {
         if let Some(size) = self.step_size {
             learner.set_step_size(size)?;
         }
-        let before = learner.counters();
         let (ids, rows) = match &self.rows {
             Some(path) => self.read_rows(&mut learner, path, Side::Left)?,
             None => (RowIds::Positions, Rows::new()),
@@ -278,52 +302,50 @@ impl Update {
         };
 
         let interrupt = Interrupt::watch();
+        let follow = |noun: &'static str| Follow {
+            model: &self.output,
+            save_every: self.save_every,
+            interrupt: &interrupt,
+            output,
+            noun,
+        };
         if learner.label_count() > 0 && holds_rows(&self.stream) {
-            return self.learn_rows(learner, &before, &interrupt, start, output);
+            return self.learn_rows(learner, &follow("rows"), start);
         }
+        let lines = patient::lines(&self.stream, &interrupt)?;
         if learner.label_count() > 0 {
-            let mut stream = LabelStream::new(patient::lines(&self.stream, &interrupt)?);
-            let mut skipped = 0;
-            let ended = self.follow(&mut learner, &interrupt, output, "rows", |learner| {
-                let names = Names::new(learner.features(), lookup);
-                let learned = match stream.read(names) {
-                    Ok(None) => return Ok(None),
-                    Ok(Some((row, labels))) => learner.learn_labelled(row, labels, &rows),
-                    Err(error) => Err(error),
-                };
-                let learned = learned.map_err(|e| stream.place(e))?;
-                skipped += u64::from(learned.is_none());
-                Ok(Some(learned.is_some()))
-            })?;
-            let read = Read {
-                noun: "rows",
-                lines: stream.line(),
-                skipped: Some(skipped),
-            };
-            return self.finish(&learner, &before, ended, read, start, output);
+            let stream = LabelStream::new(lines);
+            return self.learn_from(
+                learner,
+                stream,
+                (follow("rows"), true),
+                start,
+                |stream, learner| {
+                    let names = Names::new(learner.features(), lookup);
+                    let Some((row, labels)) = stream.read(names)? else {
+                        return Ok(None);
+                    };
+                    let learned = learner.learn_labelled(row, labels, &rows)?;
+                    Ok(Some(learned.is_some()))
+                },
+            );
         }
         if learner.task() == "pairs" {
-            let mut stream = ValueStream::new(patient::lines(&self.stream, &interrupt)?);
-            let ended = self.follow(&mut learner, &interrupt, output, "pairs", |learner| {
-                let row = Names::new(learner.features(), lookup);
-                let object = Names::new(learner.features_of(Side::Right), of_objects);
-                let object = match two_kinds {
-                    true => object.of_objects(),
-                    false => object,
-                };
-                let learned = match stream.read(row, object) {
-                    Ok(None) => return Ok(None),
-                    Ok(Some((pair, value))) => learner.learn_value(pair, value, sides).map(drop),
-                    Err(error) => Err(error),
-                };
-                learned.map_err(|e| stream.place(e)).map(|()| Some(true))
-            })?;
-            let read = Read {
-                noun: "pairs",
-                lines: stream.line(),
-                skipped: None,
-            };
-            return self.finish(&learner, &before, ended, read, start, output);
+            let stream = ValueStream::new(lines);
+            return self.learn_from(
+                learner,
+                stream,
+                (follow("pairs"), false),
+                start,
+                |stream, learner| {
+                    let row = Names::new(learner.features(), lookup);
+                    let Some((pair, value)) = stream.read(row, of_right(learner, of_objects))?
+                    else {
+                        return Ok(None);
+                    };
+                    learner.learn_value(pair, value, sides).map(|_| Some(true))
+                },
+            );
         }
         if learner.task() == "metric" {
             if learner.rule() != learner.card().learner && learner.rule() == "flat" {
@@ -332,63 +354,76 @@ impl Update {
                     learner.card().learner
                 ));
             }
-            let mut stream = DistanceStream::new(patient::lines(&self.stream, &interrupt)?);
-            let ended = self.follow(&mut learner, &interrupt, output, "pairs", |learner| {
-                let left = Names::new(learner.features(), lookup);
-                let right = Names::new(learner.features(), of_objects);
-                let learned = match stream.read(left, right) {
-                    Ok(None) => return Ok(None),
-                    Ok(Some((pair, said))) => learner.learn_distance(pair, said, sides).map(drop),
-                    Err(error) => Err(error),
-                };
-                learned.map_err(|e| stream.place(e)).map(|()| Some(true))
-            })?;
-            let read = Read {
-                noun: "pairs",
-                lines: stream.line(),
-                skipped: None,
-            };
-            return self.finish(&learner, &before, ended, read, start, output);
+            let stream = DistanceStream::new(lines);
+            return self.learn_from(
+                learner,
+                stream,
+                (follow("pairs"), false),
+                start,
+                |stream, learner| {
+                    let left = Names::new(learner.features(), lookup);
+                    let right = Names::new(learner.features(), of_objects);
+                    let Some((pair, said)) = stream.read(left, right)? else {
+                        return Ok(None);
+                    };
+                    learner
+                        .learn_distance(pair, said, sides)
+                        .map(|_| Some(true))
+                },
+            );
         }
-        let mut stream = TripletStream::new(patient::lines(&self.stream, &interrupt)?);
-        let ended = self.follow(&mut learner, &interrupt, output, "triplets", |learner| {
-            let row = Names::new(learner.features(), lookup);
-            let object = Names::new(learner.features_of(Side::Right), of_objects);
-            let object = if two_kinds {
-                object.of_objects()
-            } else {
-                object
-            };
-            let learned = match stream.read_between(row, object) {
-                Ok(None) => return Ok(None),
-                Ok(Some(triplet)) => learner.learn_line(&triplet, sides).map(drop),
-                Err(error) => Err(error),
-            };
-            learned.map_err(|e| stream.place(e)).map(|()| Some(true))
+        let stream = TripletStream::new(lines);
+        self.learn_from(
+            learner,
+            stream,
+            (follow("triplets"), false),
+            start,
+            |stream, learner| {
+                let row = Names::new(learner.features(), lookup);
+                let Some(triplet) = stream.read_between(row, of_right(learner, of_objects))? else {
+                    return Ok(None);
+                };
+                learner.learn_line(&triplet, sides).map(|_| Some(true))
+            },
+        )
+    }
+
+    /// Learns from a stream to its end. `step` says whether its next line was learned
+    /// from, and `None` at the end; such lines are counted where the task may skip some.
+    fn learn_from<R: Real, S: Stream>(
+        &self,
+        mut learner: Online<R>,
+        mut stream: S,
+        (follow, may_skip): (Follow<'_>, bool),
+        start: Instant,
+        mut step: impl FnMut(&mut S, &mut Online<R>) -> Result<Option<bool>>,
+    ) -> Result<()> {
+        let mut skipped = 0;
+        let followed = follow.run(&mut learner, |learner| {
+            let learned = step(&mut stream, learner).map_err(|e| stream.place(e))?;
+            skipped += u64::from(learned == Some(false));
+            Ok(learned)
         })?;
         let read = Read {
-            noun: "triplets",
             lines: stream.line(),
-            skipped: None,
+            skipped: may_skip.then_some(skipped),
         };
-        self.finish(&learner, &before, ended, read, start, output)
+        self.report(&learner, &followed, &read, start, follow.output)
     }
 
     /// Learns a file of labelled rows, as `train ranking` reads it, row by row.
     fn learn_rows<R: Real>(
         &self,
         mut learner: Online<R>,
-        before: &Counters,
-        interrupt: &Interrupt,
+        follow: &Follow<'_>,
         start: Instant,
-        output: &Output,
     ) -> Result<()> {
         let source = self.fields.of(&self.stream);
         let data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
         let rows = learner.prepare(data.rows, &data.features);
         let rows = rows.map_err(|e| e.in_file(&self.stream))?;
         let (mut at, mut skipped) = (0, 0);
-        let ended = self.follow(&mut learner, interrupt, output, "rows", |learner| {
+        let followed = follow.run(&mut learner, |learner| {
             if at == rows.len() {
                 return Ok(None);
             }
@@ -405,81 +440,10 @@ impl Update {
             Ok(Some(learned.is_some()))
         })?;
         let read = Read {
-            noun: "rows",
             lines: at as u64,
             skipped: Some(skipped),
         };
-        self.finish(&learner, before, ended, read, start, output)
-    }
-
-    /// Learns line by line until the stream ends, breaks or is left. `learn` says
-    /// whether a line was learned from, and `None` at the end.
-    fn follow<R: Real>(
-        &self,
-        learner: &mut Online<R>,
-        interrupt: &Interrupt,
-        output: &Output,
-        noun: &'static str,
-        mut learn: impl FnMut(&mut Online<R>) -> Result<Option<bool>>,
-    ) -> Result<Ended> {
-        let bar = output.counter(noun);
-        let before = learner.counters();
-        let ended = loop {
-            let learned = match learn(learner) {
-                Ok(None) => break Ended::Finished,
-                Ok(Some(learned)) => learned,
-                // The line was cut when the stream was.
-                Err(_) if interrupt.requested() => break Ended::Interrupted,
-                Err(error) => break Ended::Broken(error),
-            };
-            let done = learner.counters().steps - before.steps;
-            if done.is_multiple_of(STRIDE) {
-                bar.set_position(done);
-            }
-            if learned && self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
-                save_on_the_way(learner.save(&self.output), output);
-            }
-            if interrupt.requested() {
-                break Ended::Interrupted;
-            }
-        };
-        bar.finish_and_clear();
-        Ok(match ended {
-            Ended::Finished if interrupt.requested() => Ended::Interrupted,
-            ended => ended,
-        })
-    }
-
-    /// Writes the model, and says what was done.
-    fn finish<R: Real>(
-        &self,
-        learner: &Online<R>,
-        before: &Counters,
-        ended: Ended,
-        read: Read,
-        start: Instant,
-        output: &Output,
-    ) -> Result<()> {
-        save(&self.output, |path| learner.save(path))?;
-        let done = learner.counters().since(before);
-        if let Ended::Broken(error) = ended {
-            output.note(&format!(
-                "`{}` holds what was learned from the {} {} before",
-                self.output.display(),
-                done.steps,
-                read.noun
-            ));
-            return Err(error);
-        }
-        let stopped = match ended {
-            Ended::Interrupted => "interrupted",
-            _ => "end",
-        };
-        self.report(learner, &done, &read, stopped, start, output)?;
-        match ended {
-            Ended::Interrupted => Err(Error::interrupted("")),
-            _ => Ok(()),
-        }
+        self.report(&learner, &followed, &read, start, follow.output)
     }
 
     /// The rows that ids name, as the model sees them; their features are added
@@ -503,12 +467,12 @@ impl Update {
     fn report<R: Real>(
         &self,
         learner: &Online<R>,
-        done: &Counters,
+        followed: &Followed,
         read: &Read,
-        stopped: &str,
         start: Instant,
         output: &Output,
     ) -> Result<()> {
+        let Followed { done, interrupted } = followed;
         let rank = learner.rank();
         let (card, seconds) = (learner.card(), start.elapsed().as_secs_f64());
         let path = self.output.display().to_string();
@@ -528,7 +492,7 @@ impl Update {
             "loss": loss,
             "step_size": card.step_size,
             "total_steps": card.counters.steps,
-            "stopped": stopped,
+            "stopped": followed.stopped(),
             "seconds": seconds,
             "model": path,
         });
@@ -546,13 +510,14 @@ impl Update {
             report["object_features"] = json!(learner.columns_of(Side::Right));
             grown += &format!(", {} of objects", done.new_object_features);
         }
-        let interrupted = match stopped {
-            "interrupted" => "interrupted: ",
-            _ => "",
-        };
         let mut text = format!(
-            "{interrupted}{} of rank {rank}: {} steps, {} updates, {} refused, {grown}, {} seeded",
-            card.learner, done.steps, done.updates, done.refused, done.seeded
+            "{}{} of rank {rank}: {} steps, {} updates, {} refused, {grown}, {} seeded",
+            if *interrupted { "interrupted: " } else { "" },
+            card.learner,
+            done.steps,
+            done.updates,
+            done.refused,
+            done.seeded
         );
         match loss {
             Some(loss) if loss < 1e4 => text += &format!(", mean loss {loss:.4}"),
@@ -560,11 +525,6 @@ impl Update {
             None => {}
         }
         text += &format!(", {seconds:.1} s\n{path}");
-        if self.output == Path::new("-") {
-            output.result_beside_data(&report, &text);
-            Ok(())
-        } else {
-            output.result(&report, &text)
-        }
+        output.learned(&self.output, &report, &text, *interrupted)
     }
 }

@@ -9,7 +9,7 @@ use rankfold::task::RatingLearner;
 use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
-use crate::drive::{save, save_on_the_way};
+use crate::follow::{Follow, Followed};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::patient;
@@ -24,9 +24,6 @@ pub struct UpdateRatings<'a> {
     pub save_every: Option<u64>,
     pub start: Instant,
 }
-
-/// Ratings between two looks at the clock.
-const STRIDE: u64 = 1_000;
 
 impl UpdateRatings<'_> {
     pub fn run(&self, model: Model, output: &Output) -> Result<()> {
@@ -46,65 +43,34 @@ impl UpdateRatings<'_> {
             "fold-in" => "ratings are folded in by least squares for their users and items",
             _ => "each rating is a step of the online rule of the model",
         });
-        let before = learner.counters();
         let interrupt = Interrupt::watch();
         let lines = patient::lines(self.stream, &interrupt)?;
         let mut lines = RatingLines::stream(lines, self.columns)?;
-        let bar = output.counter("ratings");
-        let broken = loop {
-            match self.learn_line(&mut lines, &mut learner) {
-                Ok(true) => {}
-                Ok(false) => break None,
-                // The line was cut when the stream was.
-                Err(_) if interrupt.requested() => break None,
-                Err(error) => break Some(error),
-            }
-            let done = learner.counters().steps - before.steps;
-            if done.is_multiple_of(STRIDE) {
-                bar.set_position(done);
-            }
-            if self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
-                save_on_the_way(learner.save(self.output), output);
-            }
-            if interrupt.requested() {
-                break None;
-            }
+        let follow = Follow {
+            model: self.output,
+            save_every: self.save_every,
+            interrupt: &interrupt,
+            output,
+            noun: "ratings",
         };
-        bar.finish_and_clear();
-        save(self.output, |path| learner.save(path))?;
-        let done = learner.counters().since(&before);
-        if let Some(error) = broken {
-            output.note(&format!(
-                "`{}` holds what was learned from the {} ratings before",
-                self.output.display(),
-                done.steps
-            ));
-            return Err(error);
-        }
-        self.report(&learner, &done, interrupt.requested(), output)
-    }
-
-    /// False at the end of the stream.
-    fn learn_line<R: Real>(
-        &self,
-        lines: &mut RatingLines,
-        learner: &mut RatingLearner<R>,
-    ) -> Result<bool> {
-        if !lines.advance()? {
-            return Ok(false);
-        }
-        let learned = lines.rating(|user, item, rating| learner.learn(user, item, rating))?;
-        learned.map_err(|e: Error| lines.error(e.message))?;
-        Ok(true)
+        let followed = follow.run(&mut learner, |learner| {
+            if !lines.advance()? {
+                return Ok(None);
+            }
+            let learned = lines.rating(|user, item, rating| learner.learn(user, item, rating))?;
+            learned.map_err(|e: Error| lines.error(e.message))?;
+            Ok(Some(true))
+        })?;
+        self.report(&learner, &followed, output)
     }
 
     fn report<R: Real>(
         &self,
         learner: &RatingLearner<R>,
-        done: &rankfold::model::Counters,
-        interrupted: bool,
+        followed: &Followed,
         output: &Output,
     ) -> Result<()> {
+        let Followed { done, interrupted } = followed;
         let (card, seconds) = (learner.card(), self.start.elapsed().as_secs_f64());
         let (users, items) = learner.shape();
         let path = self.output.display().to_string();
@@ -125,13 +91,13 @@ impl UpdateRatings<'_> {
             "rmse": rmse,
             "step_size": card.step_size,
             "total_steps": card.counters.steps,
-            "stopped": if interrupted { "interrupted" } else { "end" },
+            "stopped": followed.stopped(),
             "seconds": seconds,
             "model": path,
         });
         let mut text = format!(
             "{}{} by {}: {} ratings, {} new users, {} new items, {} refused",
-            if interrupted { "interrupted: " } else { "" },
+            if *interrupted { "interrupted: " } else { "" },
             card.learner,
             learner.rule(),
             done.steps,
@@ -143,6 +109,6 @@ impl UpdateRatings<'_> {
             text += &format!(", rmse before each step {rmse:.4}");
         }
         text += &format!(", {seconds:.1} s\n{path}");
-        output.learned(self.output, &report, &text, interrupted)
+        output.learned(self.output, &report, &text, *interrupted)
     }
 }

@@ -8,7 +8,7 @@ use rankfold::task::TaskLearner;
 use rankfold::{Model, Result};
 use serde_json::json;
 
-use crate::drive::{save, save_on_the_way};
+use crate::follow::{Follow, Followed};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::patient;
@@ -24,9 +24,6 @@ pub struct UpdateTasks<'a> {
     pub start: Instant,
 }
 
-/// Rows between two looks at the clock.
-const STRIDE: u64 = 1_000;
-
 impl UpdateTasks<'_> {
     pub fn run(&self, model: Model, output: &Output) -> Result<()> {
         let features = model.task_ids()?.0.clone();
@@ -34,7 +31,6 @@ impl UpdateTasks<'_> {
         let mut learner = learner.map_err(|e| e.in_file(self.model))?;
         output
             .note("rows are folded into their tasks by least squares; the subspace stays as it is");
-        let before = learner.counters();
         let interrupt = Interrupt::watch();
         let mut lines = match self.stream == Path::new("-") {
             true => TaskLines::from_lines(patient::lines(self.stream, &interrupt)?),
@@ -43,51 +39,28 @@ impl UpdateTasks<'_> {
         let map = FeatureMap::new(&features, lines.features(), lines.is_table());
         let mut map = map.map_err(|e| e.in_file(self.stream))?;
         note_absent(output, map.absent());
-        let bar = output.counter("rows");
-        let broken = loop {
-            match lines.advance() {
-                Ok(true) => {}
-                Ok(false) => break None,
-                // The line was cut when the stream was.
-                Err(_) if interrupt.requested() => break None,
-                Err(error) => break Some(error),
+        let follow = Follow {
+            model: self.output,
+            save_every: self.save_every,
+            interrupt: &interrupt,
+            output,
+            noun: "rows",
+        };
+        let followed = follow.run(&mut learner, |learner| {
+            if !lines.advance()? {
+                return Ok(None);
             }
             let line = lines.line();
             let row = map.align(line.row, lines.features());
             learner.learn(line.task, row, line.target)?;
-            let done = learner.counters().steps - before.steps;
-            if done.is_multiple_of(STRIDE) {
-                bar.set_position(done);
-            }
-            if self.save_every.is_some_and(|n| done.is_multiple_of(n)) {
-                save_on_the_way(learner.save(self.output), output);
-            }
-            if interrupt.requested() {
-                break None;
-            }
-        };
-        bar.finish_and_clear();
-        save(self.output, |path| learner.save(path))?;
+            Ok(Some(true))
+        });
         crate::rows::note_unknown(output, map.unknown);
-        let done = learner.counters().since(&before);
-        if let Some(error) = broken {
-            output.note(&format!(
-                "`{}` holds what was learned from the {} rows before",
-                self.output.display(),
-                done.steps
-            ));
-            return Err(error);
-        }
-        self.report(&learner, &done, interrupt.requested(), output)
+        self.report(&learner, &followed?, output)
     }
 
-    fn report(
-        &self,
-        learner: &TaskLearner,
-        done: &rankfold::model::Counters,
-        interrupted: bool,
-        output: &Output,
-    ) -> Result<()> {
+    fn report(&self, learner: &TaskLearner, followed: &Followed, output: &Output) -> Result<()> {
+        let Followed { done, interrupted } = followed;
         let (card, seconds) = (learner.card(), self.start.elapsed().as_secs_f64());
         let path = self.output.display().to_string();
         let rmse = (done.updates > 0).then(|| (2.0 * done.total_loss / done.updates as f64).sqrt());
@@ -103,13 +76,13 @@ impl UpdateTasks<'_> {
             "tasks": learner.tasks(),
             "rmse": rmse,
             "total_steps": card.counters.steps,
-            "stopped": if interrupted { "interrupted" } else { "end" },
+            "stopped": followed.stopped(),
             "seconds": seconds,
             "model": path,
         });
         let mut text = format!(
             "{}{} rows, {} new tasks, {} refused",
-            if interrupted { "interrupted: " } else { "" },
+            if *interrupted { "interrupted: " } else { "" },
             done.steps,
             done.new_object_features,
             done.refused,
@@ -118,6 +91,6 @@ impl UpdateTasks<'_> {
             text += &format!(", rmse before each row {rmse:.4}");
         }
         text += &format!(", {seconds:.1} s\n{path}");
-        output.learned(self.output, &report, &text, interrupted)
+        output.learned(self.output, &report, &text, *interrupted)
     }
 }

@@ -15,7 +15,7 @@
 //! section 5.
 
 use super::{Learned, Learner, Outcome, RankOne, Step};
-use crate::form::{Factored, Tall};
+use crate::form::{Factored, Full, Tall};
 use crate::kernel::{dot, padded};
 use crate::{Loss, Real, Result, SparseRow};
 
@@ -146,6 +146,32 @@ pub(super) fn moved(
         loss,
         outcome,
     }
+}
+
+/// One step on a full matrix: W −= s τ p qᵀ. `tau` gets the loss, its slope s and
+/// ‖p‖²‖q‖², which is above 0.
+pub(super) fn step_full<R: Real>(
+    form: &mut Full<R>,
+    example: RankOne<'_, R>,
+    target: f64,
+    loss: Loss,
+    tau: impl FnOnce(f64, f64, f64) -> f64,
+) -> Learned {
+    let score = form.score(example.left, example.right);
+    let at = loss.at(score, target);
+    moved(score, at, |slope| {
+        let size = example.left.squared_norm() * example.right.squared_norm();
+        if size == 0.0 {
+            return Outcome::Idle;
+        }
+        let tau = tau(at.0, slope, size);
+        let change = tau * slope.abs() * size.sqrt();
+        if change.is_nan() || change >= R::MAX / 1e9 {
+            return Outcome::Refused;
+        }
+        form.add_outer(example.left, example.right, -slope * tau);
+        Outcome::Moved
+    })
 }
 
 impl<R: Real> Learner<R> for Gradient<R> {

@@ -6,8 +6,8 @@
 //!
 //! Cost: O(nnz p · nnz q) a step, O(n·m) memory. Reference: [Chechik2010].
 
-use super::gradient::moved;
-use super::{Learned, Learner, Outcome, RankOne, Step};
+use super::gradient::step_full;
+use super::{Learned, Learner, RankOne, Step};
 use crate::form::Full;
 use crate::{Loss, Real, Result};
 
@@ -32,22 +32,13 @@ impl<R: Real> Learner<R> for Oasis<R> {
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        let score = self.score(example);
-        let at = loss.at(score, target);
-        moved(score, at, |slope| {
-            let size = example.left.squared_norm() * example.right.squared_norm();
-            if size == 0.0 {
-                return Outcome::Idle;
-            }
-            let tau = (at.0 / (slope * slope * size)).min(step.size);
-            let change = tau * slope.abs() * size.sqrt();
-            if change.is_nan() || change >= R::MAX / 1e9 {
-                return Outcome::Refused;
-            }
-            self.form
-                .add_outer(example.left, example.right, -slope * tau);
-            Outcome::Moved
-        })
+        step_full(
+            &mut self.form,
+            example,
+            target,
+            loss,
+            |loss, slope, size| (loss / (slope * slope * size)).min(step.size),
+        )
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {

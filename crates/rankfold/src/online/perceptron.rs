@@ -6,8 +6,8 @@
 //! Cost: O(nnz p · nnz q) a step, O(n·m) memory. Reference: [Shalit2012],
 //! section 7.
 
-use super::gradient::moved;
-use super::{Learned, Learner, Outcome, RankOne, Step};
+use super::gradient::step_full;
+use super::{Learned, Learner, RankOne, Step};
 use crate::form::Full;
 use crate::{Loss, Real, Result};
 
@@ -32,21 +32,7 @@ impl<R: Real> Learner<R> for Perceptron<R> {
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        let score = self.score(example);
-        let at = loss.at(score, target);
-        moved(score, at, |slope| {
-            let size = example.left.squared_norm() * example.right.squared_norm();
-            if size == 0.0 {
-                return Outcome::Idle;
-            }
-            let change = step.size * slope.abs() * size.sqrt();
-            if change.is_nan() || change >= R::MAX / 1e9 {
-                return Outcome::Refused;
-            }
-            self.form
-                .add_outer(example.left, example.right, -slope * step.size);
-            Outcome::Moved
-        })
+        step_full(&mut self.form, example, target, loss, |_, _, _| step.size)
     }
 
     fn grow(&mut self, left: usize, right: usize) -> Result<()> {

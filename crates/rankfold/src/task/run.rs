@@ -106,6 +106,25 @@ pub enum Event {
     Finished(Stop),
 }
 
+/// What reports and evaluations say beside their own fields.
+macro_rules! says_more {
+    () => {
+        /// Adds a value by name.
+        pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+            self.more.insert(name.into(), value.into());
+            self
+        }
+
+        /// Tells the user something of so many things, unless there are none.
+        pub fn noting(mut self, count: usize, text: impl FnOnce() -> String) -> Self {
+            if count > 0 {
+                self.notes.push(text());
+            }
+            self
+        }
+    };
+}
+
 /// What a run came to.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -157,19 +176,7 @@ impl Report {
         }
     }
 
-    /// Adds a value by name.
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.more.insert(name.into(), value.into());
-        self
-    }
-
-    /// Tells the user something of so many things, unless there are none.
-    pub fn noting(mut self, count: usize, text: impl FnOnce() -> String) -> Self {
-        if count > 0 {
-            self.notes.push(text());
-        }
-        self
-    }
+    says_more!();
 }
 
 /// What sees every event; false interrupts the run.
@@ -403,19 +410,7 @@ impl Evaluation {
         }
     }
 
-    /// Adds a value by name.
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.more.insert(name.into(), value.into());
-        self
-    }
-
-    /// Tells the user something of so many things, unless there are none.
-    pub fn noting(mut self, count: usize, text: impl FnOnce() -> String) -> Self {
-        if count > 0 {
-            self.notes.push(text());
-        }
-        self
-    }
+    says_more!();
 
     /// Tells how many entries the model does not know.
     pub fn unknown_entries(self, count: usize) -> Self {

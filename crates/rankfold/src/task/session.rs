@@ -65,8 +65,10 @@ pub trait Work {
     /// The options of the run.
     fn options(&self) -> &Self::Options;
 
-    /// Measurements without a gain after which the run stops.
-    fn patience(&self) -> Option<u32>;
+    /// Measurements without a gain after which the run stops: the option `patience`.
+    fn patience(&self) -> Option<u32> {
+        self.options().get("patience")?.parse().ok()
+    }
 
     /// What changes when the data does.
     fn fingerprints(&self) -> Fingerprints;

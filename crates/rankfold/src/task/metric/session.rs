@@ -332,10 +332,6 @@ impl<R: Real> Work for MetricWork<'_, R> {
         &self.options
     }
 
-    fn patience(&self) -> Option<u32> {
-        self.options.patience
-    }
-
     fn fingerprints(&self) -> Fingerprints {
         Fingerprints {
             rows: self.fingerprint,

@@ -240,10 +240,6 @@ impl<R: Real> Work for PairsWork<'_, R> {
         &self.options
     }
 
-    fn patience(&self) -> Option<u32> {
-        self.options.patience
-    }
-
     fn fingerprints(&self) -> Fingerprints {
         Fingerprints {
             rows: self.inputs.fingerprint,
