@@ -389,7 +389,7 @@ def bin_table(lab):
                            for what in ("raw", "with the factor", "right"))], lines)
 
 
-# Colours and shapes that stay apart for colour-blind eyes too.
+# Colors and shapes that stay apart for color-blind eyes too.
 LOOKS = {"aroma-diagonal": ("#d55e00", "M-4-4H4V4H-4Z"), "aroma-factored": ("#0072b2", "M-5 0 0-5 5 0 0 5Z")}
 
 
@@ -430,11 +430,11 @@ def picture(lab):
     middle = top + 26 * len(lines) + 12
     svg.append(f'<path class="ideal" d="M{left} {bottom}L{right} {top}M{right + 16} {middle}h38"/>')
     for place, (_, kind, dash, learner) in enumerate(lines):
-        colour, shape = LOOKS[learner]
+        color, shape = LOOKS[learner]
         where = [f"{x(b['confidence']):.1f} {y(b['accuracy']):.1f}"
                  for b in calibration(lab, learner, SHOWN)[kind]]
         middle = top + 26 * place + 12
-        svg += [f'<g fill="none" stroke="{colour}" stroke-width="2">',
+        svg += [f'<g fill="none" stroke="{color}" stroke-width="2">',
                 f'<path{dash} d="M{"L".join(where)}M{right + 16} {middle}h38"/>']
         svg += [f'<path d="{shape}" transform="translate({at})"/>'
                 for at in [*where, f"{right + 35} {middle}"]]

@@ -110,19 +110,19 @@ def panel(curves, key, label, left, width=380, height=250):
         out.append(f'<text x="{x(slot):.0f}" y="{top + height - low_margin + 18}" text-anchor="middle">{slot:.0f}</text>')
     out.append(f'<text x="{x(most / 2):.0f}" y="{top + height - low_margin + 36}" text-anchor="middle">slots</text>')
     out.append(f'<text x="{x(0):.0f}" y="{top - 10}" font-weight="bold">{label}</text>')
-    for colour, curve in zip(COLOURS, curves.values()):
+    for color, curve in zip(COLOURS, curves.values()):
         points = [p for p in curve if p["slot"] > 0 or key == "error"]
         step = max(1, len(points) // 300)
         kept = points[::step] + ([points[-1]] if points else [])
         path = " ".join(f"{x(p['slot']):.1f},{y(max(p[key] or 1e-16, 1e-16)):.1f}" for p in kept)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
+        out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.6"/>')
     return out
 
 
 def draw(case, curves):
     """Error on new entries and consensus, side by side."""
     keys = ["consensus"] if case == "2" else ["error", "consensus"]
-    labels = {"error": "relative error on new entries", "consensus": "largest distance between neighbours"}
+    labels = {"error": "relative error on new entries", "consensus": "largest distance between neighbors"}
     width = 400 * len(keys) + 20
     height = 320 + 18 * len(curves)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">']
@@ -130,9 +130,9 @@ def draw(case, curves):
     for i, key in enumerate(keys):
         out += panel(curves, key, labels[key], 400 * i)
     out.append(f'<text x="20" y="16" font-size="13">Case {case}: {TITLES[case]}</text>')
-    for i, (colour, name) in enumerate(zip(COLOURS, curves)):
+    for i, (color, name) in enumerate(zip(COLOURS, curves)):
         at = 305 + 18 * i
-        out.append(f'<line x1="60" x2="90" y1="{at}" y2="{at}" stroke="{colour}" stroke-width="2"/>')
+        out.append(f'<line x1="60" x2="90" y1="{at}" y2="{at}" stroke="{color}" stroke-width="2"/>')
         out.append(f'<text x="98" y="{at + 4}">{name}</text>')
     out.append("</svg>")
     (RESULTS / f"gossip-case{case}.svg").write_text("\n".join(out) + "\n")
@@ -205,7 +205,7 @@ def tasks(data, seeds):
                 print(f"  {name:<8} rank {rank}: batch {batch:.4f}, six agents {gossip:.4f}, {len(found)} splits")
 
 
-def centred(path, out, mean=None):
+def centered(path, out, mean=None):
     """Ratings around their mean, or around that of others."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt") as file:
@@ -219,7 +219,7 @@ def centred(path, out, mean=None):
 
 def movielens(data, seeds):
     """MovieLens 1M by 2, 5 and 10 agents, and in batch: the same cost with the same λ, which
-    batch chooses by validation. Ratings are centred before, so that neither has a mean."""
+    batch chooses by validation. Ratings are centered before, so that neither has a mean."""
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         model = folder / "m.safetensors"
@@ -228,8 +228,8 @@ def movielens(data, seeds):
             command("split", source, "-o", folder / "part", "--test", "0.2", "--by", "user", "--seed", seed)
             parts = [next(folder.glob(f"part.{side}.*")) for side in ("train", "test")]
             train, test = folder / "train.csv", folder / "test.csv"
-            mean = centred(parts[0], train)
-            centred(parts[1], test, mean)
+            mean = centered(parts[0], train)
+            centered(parts[1], test, mean)
             clip = ["--clip", f"{1 - mean:.6f},{5 - mean:.6f}"]
             for rank in (3, 5, 7, 9):
                 said = command(

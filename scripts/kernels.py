@@ -173,14 +173,14 @@ def seconds(lines, heads, head):
     return "\n".join(out)
 
 
-# Colours that stay apart for colour-blind eyes too, and shapes for those who see none.
+# Colors that stay apart for color-blind eyes too, and shapes for those who see none.
 COLOURS = ["#d55e00", "#b08900", "#0072b2", "#009e73", "#808080", "#cc79a7"]
 SHAPES = ["M-5 0 0-5 5 0 0 5Z", "M-4-4H4V4H-4Z", "M-5 4H5L0-5Z", "M-5-4H5L0 5Z",
           "M-4-4 4 4M4-4-4 4", "M-5 0H5M0-5V5"]
 
 
 def picture(lines, title, below, ticks):
-    """Normalised mutual information against a number, on a logarithmic scale."""
+    """Normalized mutual information against a number, on a logarithmic scale."""
     left, right, top, bottom, legend = 70, 560, 40, 400, 230
     points = [p for line in lines.values() for p in line if p[0] > 0]
     lowest, highest = (math.log10(f(p[0] for p in points)) for f in (min, max))
@@ -215,10 +215,10 @@ def picture(lines, title, below, ticks):
     for place, name in enumerate(lines):
         svg.append(f'<text x="{right + 48}" y="{top + 26 * place + 17}">{name}</text>')
     svg.append("</g>")
-    for place, (line, colour, shape) in enumerate(zip(lines.values(), COLOURS, SHAPES)):
+    for place, (line, color, shape) in enumerate(zip(lines.values(), COLOURS, SHAPES)):
         where = [f"{x(p[0]):.1f} {y(p[1]):.1f}" for p in line if p[0] > 0]
         middle = top + 26 * place + 12
-        svg += [f'<g fill="none" stroke="{colour}" stroke-width="2">',
+        svg += [f'<g fill="none" stroke="{color}" stroke-width="2">',
                 f'<path d="M{"L".join(where)}M{right + 16} {middle}h24"/>']
         svg += [f'<path d="{shape}" transform="translate({at})"/>'
                 for at in [*where, f"{right + 28} {middle}"]]
@@ -248,7 +248,7 @@ def main():
         picture(ranks, "NMI of clusters and classes, USPS, 100,000 pairs", "rank", USPS_RANKS))
     PAGE.write_text(f"""# Kernels on digits
 
-Normalised mutual information (NMI) of the classes of digits and of the clusters that k-means
+Normalized mutual information (NMI) of the classes of digits and of the clusters that k-means
 finds (ten runs, k-means++), after learning a kernel from random pairs: items of one class
 nearer by a share α of their squared distance, items of two classes farther. Made by
 
@@ -262,7 +262,7 @@ kernel, in which digits that pairs say to be alike are joined before k-means (`m
 
 ## Pendigits 3, 8 and 9
 
-300 digits, features standardised, linear kernel, rank 16, α = .25; means over five samples.
+300 digits, features standardized, linear kernel, rank 16, α = .25; means over five samples.
 `rankfold train kernel sample.csv -o k.safetensors {PENDIGITS} --constraints N`, with
 `--learner flat`, with `--learner flat --init range`, with `--subspace-weight 0`, and as it
 is; `rankfold eval k.safetensors sample.csv`.
@@ -283,7 +283,7 @@ gradients, and polar learning .988 and 1.000 (control .968 and .995).
 
 ## USPS
 
-The 2,007 test digits, pixels from 0 to 1, Gaussian kernel with γ = .004, centred, α = .5.
+The 2,007 test digits, pixels from 0 to 1, Gaussian kernel with γ = .004, centered, α = .5.
 Rank 25, by the number of pairs (before learning {short(start)}):
 
 {markdown(counts, "pairs", USPS_COUNTS)}

@@ -4,7 +4,7 @@
     python3 -m venv peers && peers/bin/pip install -r scripts/metric_speed.txt
     peers/bin/python scripts/metric_speed.py DATA
 
-DATA has the folder isolet. All programs get the same standardised rows of folds 1-4 and
+DATA has the folder isolet. All programs get the same standardized rows of folds 1-4 and
 rank 20; the measure is the 5-NN error on fold 5 against all rows of folds 1-4. Peers
 that would take hours on all rows get the first ROWS of a fixed shuffle, and rankfold is
 run on these too.
@@ -121,7 +121,7 @@ def main():
     python3 -m venv peers && peers/bin/pip install -r scripts/metric_speed.txt
     peers/bin/python scripts/metric_speed.py DATA
 
-Isolet, folds 1–4, standardised, rank 20, one run on two cores that had other work as well; {versions}, with their own
+Isolet, folds 1–4, standardized, rank 20, one run on two cores that had other work as well; {versions}, with their own
 defaults and a start from PCA. Seconds of learning, without reading files. The 5-NN error is
 that of fold 5 against all rows of folds 1–4.
 

@@ -8,7 +8,7 @@ DATA has the folders uci, isolet and usps. The measure is the 5-NN error.
 UCI: two stratified halves, each once the training and once the test part, in ten
 partitions (soybean: three); 40 c (c - 1) pairs; full rank. Isolet: folds 1-4 against fold 5, 100,000
 pairs. USPS: the test set in two halves, 10,000 pairs, one partition. Rows are
-standardised by the training part, except the pixels of USPS, which have one unit. --keep FILE stores the figures of every run, so that
+standardized by the training part, except the pixels of USPS, which have one unit. --keep FILE stores the figures of every run, so that
 the page can be made again without them; it is used only with the binary that made it.
 """
 
@@ -34,8 +34,8 @@ PARTITIONS = {name: 3 if name == "soybean" else 10 for name in UCI}
 METHODS = {
     "flat": "--learner flat --pairs-from random",
     "polar": "--learner polar --pairs-from random",
-    "flat, neighbours": "--learner flat --pairs-from neighbors",
-    "polar, neighbours": "--learner polar --pairs-from neighbors",
+    "flat, neighbors": "--learner flat --pairs-from neighbors",
+    "polar, neighbors": "--learner polar --pairs-from neighbors",
     "ITML": "--learner itml --pairs-from random",
     "LEGO": "--learner lego --pairs-from random",
 }
@@ -45,7 +45,7 @@ CONES = {
 }
 # A round of ITML over 100,000 pairs at rank 50 is a second; steps of `polar` on nearest
 # rows take minutes there.
-LOW = {name: options for name, options in METHODS.items() if name != "polar, neighbours"}
+LOW = {name: options for name, options in METHODS.items() if name != "polar, neighbors"}
 LOW["ITML"] += " --iterations 30"
 CONTROLS = ["euclid", "pca", "lda"]
 
@@ -202,7 +202,7 @@ def page(uci, low):
 
 Two kinds of constraints: random pairs (`--pairs-from random`) and nearest rows
 (`--pairs-from neighbors`). Start and number of iterations are chosen by validation
-inside of the training part; the cones of full rank do 20 iterations. Rows are standardised by the training part,
+inside of the training part; the cones of full rank do 20 iterations. Rows are standardized by the training part,
 except the pixels of USPS, which have one unit; controls are what `eval` prints beside the model. Seconds were taken
 beside other work, and are an upper bound.
 

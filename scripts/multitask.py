@@ -218,7 +218,7 @@ the problem of Mishra, Kasai, Jawanpuria and Saroop (2019) with their λ.
 
 `rankfold eval m.safetensors test.csv --train train.csv`: the mean of each task, one ridge
 regression for all tasks together (with a bias and a scale for each task where the model has
-them), one for each task, and the alternating minimisation of Argyriou, Evgeniou and Pontil
+them), one for each task, and the alternating minimization of Argyriou, Evgeniou and Pontil
 (2008). Each sees the rows on the scale of the recipe and chooses its ridge on a fifth of the
 training rows, as the model does.
 
@@ -231,7 +231,7 @@ How often the default beats the pooled ridge on its own scale, and what validati
 On School nearly all of the gain over the plain problem comes from the scale and the bias of
 each school and from the common part; the subspace adds little, but it does so almost always. On
 Parkinsons a pooled ridge is of no use, and the subspace is as good as a regression for each
-patient and a little worse than alternating minimisation, which has all 19 directions; it pays
+patient and a little worse than alternating minimization, which has all 19 directions; it pays
 where rows are few, see below.
 
 ## New tasks from a few rows

@@ -338,7 +338,7 @@ def curve_table(lab):
     return table(["line", "options", *map(thousands, budgets)], lines)
 
 
-# Colours that stay apart for colour-blind eyes too, and shapes for those who see none.
+# Colors that stay apart for color-blind eyes too, and shapes for those who see none.
 COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b08900", "#56a0d0", "#808080"]
 SHAPES = ["M-5 0 0-5 5 0 0 5Z", "M-4-4H4V4H-4Z", "M-5 4H5L0-5Z", "M-5-4H5L0 5Z",
           "M-4-4 4 4M4-4-4 4", "M-5 0H5M0-5V5", "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z"]
@@ -382,10 +382,10 @@ def picture(lab):
     for place, (name, _, _) in enumerate(lines):
         svg.append(f'<text x="{right + 48}" y="{top + 26 * place + 17}">{name}</text>')
     svg.append("</g>")
-    for place, ((_, _, points), colour, shape) in enumerate(zip(lines, COLOURS, SHAPES)):
+    for place, ((_, _, points), color, shape) in enumerate(zip(lines, COLOURS, SHAPES)):
         where = [f"{x(s):.1f} {y(m):.1f}" for _, m, s in points]
         middle = top + 26 * place + 12
-        svg += [f'<g fill="none" stroke="{colour}" stroke-width="2">',
+        svg += [f'<g fill="none" stroke="{color}" stroke-width="2">',
                 f'<path d="M{"L".join(where)}M{right + 16} {middle}h24"/>']
         svg += [f'<path d="{shape}" transform="translate({at})"/>'
                 for at in [*where, f"{right + 28} {middle}"]]
@@ -724,7 +724,7 @@ them; LORETA-PSD and the PSD gradient at ranks 30 and 100 are ahead of it with t
 ![mAP against seconds of training](newsgroups.svg)
 
 Seconds are those that `train --json` reports, the least of three runs. Other programs ran on the same
-two cores, so a factor of two between neighbouring points may be theirs. The step size is given, so
+two cores, so a factor of two between neighboring points may be theirs. The step size is given, so
 that no time goes to its choice; baselines have the C or step that is best for them at rank 30 on the
 test half, LORETA and LORETA-PSD the automatic one, and hard negatives a step of 3.
 

@@ -19,16 +19,16 @@ use crate::uncertainty::Uncertainty;
 
 /// List the rows most like a row
 ///
-/// Prints a line `query rank id score` for each neighbour, separated by tabs,
+/// Prints a line `query rank id score` for each neighbor, separated by tabs,
 /// best first; of equal scores the earlier row comes first. A row is no
-/// neighbour of itself. With --objects the neighbours are objects. With
+/// neighbor of itself. With --objects the neighbors are objects. With
 /// --uncertainty a line is `query rank id score sd low high`. For a metric the score
 /// is the distance, the nearest first.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold neighbors model.safetensors rows.svm --query 17 --query 4
       rows without ids are named by their position, from 0
-  rankfold neighbors model.safetensors rows.csv -k 3 > neighbours.tsv
+  rankfold neighbors model.safetensors rows.csv -k 3 > neighbors.tsv
       the three best of every row
   rankfold neighbors metric.safetensors test.csv --objects train.csv -k 5
       the nearest rows of another file, for a model of `train metric`
@@ -60,7 +60,7 @@ pub struct Neighbors {
     #[arg(long, value_name = "TEXT")]
     query_text: Vec<String>,
 
-    /// Neighbours of each query
+    /// Neighbors of each query
     #[arg(short, value_name = "K", default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(1..))]
     k: u32,
@@ -75,7 +75,7 @@ pub struct Neighbors {
     #[command(flatten)]
     uncertainty: Uncertainty,
 
-    /// Rank by the score, or by its upper bound, score + --explore · standard deviation, which favours
+    /// Rank by the score, or by its upper bound, score + --explore · standard deviation, which favors
     /// what the model knows little of; for models of AROMA
     #[arg(long, value_enum, default_value_t = RankBy::Score)]
     rank_by: RankBy,
@@ -190,7 +190,7 @@ impl Neighbors {
             Some(confidence) if upper => Box::new(confidence.upper(self.explore)),
             _ => projection.scorer(),
         };
-        // Texts stand behind the rows, and are no neighbours of each other.
+        // Texts stand behind the rows, and are no neighbors of each other.
         let count = candidates.len();
         let wide = k.saturating_add(candidates.texts.len());
         let search = |each: &mut Each<'_>| match &objects {

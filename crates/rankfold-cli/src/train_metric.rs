@@ -23,7 +23,7 @@ use crate::table::Table;
 /// With --solver online it learns from one pair after the other, or a few at once, and
 /// needs no memory for constraints.
 ///
-/// --valid names labelled rows; the W whose neighbours vote best for their classes is
+/// --valid names labelled rows; the W whose neighbors vote best for their classes is
 /// kept.
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -86,14 +86,14 @@ impl Random {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Points around a centre for each class, overlapping as real ones do.
+    /// Points around a center for each class, overlapping as real ones do.
     fn points(&mut self, rank: usize, classes: &[u32]) -> Vec<f32> {
         let mut symmetric = || self.uniform() as f32 - 0.5;
-        let centres: Vec<f32> = (0..CLASSES as usize * rank).map(|_| symmetric()).collect();
+        let centers: Vec<f32> = (0..CLASSES as usize * rank).map(|_| symmetric()).collect();
         classes
             .iter()
-            .flat_map(|&class| &centres[class as usize * rank..][..rank])
-            .map(|centre| 0.5 * centre + symmetric())
+            .flat_map(|&class| &centers[class as usize * rank..][..rank])
+            .map(|center| 0.5 * center + symmetric())
             .collect()
     }
 

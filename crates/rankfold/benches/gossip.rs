@@ -107,9 +107,9 @@ fn main() {
         black_box(work.local(black_box(&u), None));
         started.elapsed().as_secs_f64()
     });
-    let bend = least(5, || {
+    let hessian_product = least(5, || {
         let started = Instant::now();
-        black_box(work.bend(&local, black_box(&u)));
+        black_box(work.hessian_product(&local, black_box(&u)));
         started.elapsed().as_secs_f64()
     });
     // What must be read and written once: entries by columns, U and the slope by rows of
@@ -130,7 +130,10 @@ fn main() {
         stream / 1e9,
         pass / bound
     );
-    println!("  curvature along a direction: {:.1} ms", 1e3 * bend);
+    println!(
+        "  curvature along a direction: {:.1} ms",
+        1e3 * hessian_product
+    );
     println!("  a message: {} bytes", message_size(m, RANK));
 }
 

@@ -50,7 +50,7 @@ fn regression<M: Semidefinite>(
     });
     PsdRegression {
         distances: Distances::new(points, pairs, threads).expect("memory"),
-        wish: Bounds {
+        pair_loss: Bounds {
             list: list.collect(),
         },
         space,

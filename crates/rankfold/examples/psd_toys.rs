@@ -57,7 +57,7 @@ impl Toy {
         let pairs = (0..self.y.len() as u32).map(Pair::of_point).collect();
         Ok(PsdRegression {
             distances: Distances::new(&self.points, pairs, 2)?,
-            wish: Bounds {
+            pair_loss: Bounds {
                 list: self.y.iter().map(|&y| (Bound::Equal, y)).collect(),
             },
             space,

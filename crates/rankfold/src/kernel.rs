@@ -1,14 +1,14 @@
 //! The loops that everything spends its time in: sparse gathers and scatters
 //! on rows of a tall factor, and passes over small square matrices.
 //!
-//! Each kernel is an ordinary loop that the compiler vectorises. It is compiled
+//! Each kernel is an ordinary loop that the compiler vectorizes. It is compiled
 //! twice, once for AVX2, and the faster one is picked at run time. Products are
 //! not fused into their sums, so both give the same bits.
 
 use crate::{Real, SparseRow};
 
 /// Compiles a body for the baseline and for AVX2, and dispatches at run time.
-macro_rules! vectorised {
+macro_rules! vectorized {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<$($g:ident : $bound:path),* $(; $n:ident)?>($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
         $(#[$doc])*
         #[inline]
@@ -32,7 +32,7 @@ macro_rules! vectorised {
     };
 }
 
-pub(crate) use vectorised;
+pub(crate) use vectorized;
 
 /// How many rows ahead a gather asks the memory for.
 const AHEAD: usize = 16;
@@ -135,14 +135,14 @@ macro_rules! by_block {
     };
 }
 
-vectorised! {
+vectorized! {
     /// `out = dataᵀ x`, where `data` has rows of length `stride`.
     pub(crate) fn gather<R: Real>(out: &mut [f64], data: &[R], stride: usize, x: SparseRow<'_, R>) {
         by_block!(stride, at => gather_block::<R>(out, data, stride, at, x));
     }
 }
 
-vectorised! {
+vectorized! {
     /// `data += x wᵀ` on the rows where x is non-zero; they were gathered just
     /// before, so they are near.
     pub(crate) fn scatter<R: Real>(data: &mut [R], w: &[R], x: SparseRow<'_, R>) {
@@ -150,7 +150,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// `out = a x` for a square matrix of row length `x.len()`.
     pub(crate) fn multiply<>(out: &mut [f64], a: &[f64], x: &[f64]) {
         for (o, row) in out.iter_mut().zip(a.chunks_exact(x.len())) {
@@ -171,7 +171,7 @@ fn columns_block<R: Real, const B: usize>(out: &mut [f64], a: &[R], at: usize, x
     out[at..at + B].copy_from_slice(&sum);
 }
 
-vectorised! {
+vectorized! {
     /// `out = aᵀ x` for a square matrix of row length `out.len()`.
     pub(crate) fn multiply_transposed<>(out: &mut [f64], a: &[f64], x: &[f64]) {
         by_block!(out.len(), at => columns_block::<f64>(out, a, at, x));
@@ -197,7 +197,7 @@ fn columns_pair_block<R: Real, const B: usize>(
     outs[1][at..at + B].copy_from_slice(&sums[1]);
 }
 
-vectorised! {
+vectorized! {
     /// `[outs] = aᵀ [xs]`: two products in one pass over a square matrix.
     pub(crate) fn multiply_transposed_pair<>(outs: &mut [&mut [f64]; 2], a: &[f64], xs: [&[f64]; 2]) {
         by_block!(outs[0].len(), at => columns_pair_block::<f64>(outs, a, at, xs));
@@ -227,7 +227,7 @@ fn outer_block<const N: usize, const B: usize>(
     }
 }
 
-vectorised! {
+vectorized! {
     /// `a += Σ_r xs[r] ys[r]ᵀ` for a square matrix.
     pub(crate) fn add_outer<; N>(a: &mut [f64], xs: &[&[f64]; N], ys: &[&[f64]; N]) {
         by_block!(ys[0].len(), at => outer_block::<N>(a, at, xs, ys));
@@ -249,7 +249,7 @@ fn lanes_dot(a: &[f64], b: &[f64]) -> f64 {
     (half[0] + half[2]) + (half[1] + half[3]) + tail
 }
 
-vectorised! {
+vectorized! {
     /// `out = data x` for rows of length `x.len()`: a product for each number of
     /// `out`, in a fixed order of summation.
     pub(crate) fn multiply_rows<R: Real>(out: &mut [f64], data: &[R], x: &[f64]) {
@@ -269,14 +269,14 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// `out = Σ a²`.
     pub(crate) fn sum_of_squares<>(out: &mut f64, a: &[f64]) {
         *out = lanes_dot(a, a);
     }
 }
 
-vectorised! {
+vectorized! {
     /// `row += c · x`.
     pub(crate) fn add_scaled<R: Real>(row: &mut [R], x: &[R], c: R) {
         for (r, x) in row.iter_mut().zip(x) {
@@ -285,7 +285,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// `out += c · row`, in double precision.
     pub(crate) fn sum_scaled<R: Real>(out: &mut [f64], row: &[R], c: f64) {
         for (o, r) in out.iter_mut().zip(row) {

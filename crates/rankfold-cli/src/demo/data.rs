@@ -1,5 +1,5 @@
 //! The handwritten digits that the demo learns from: 1,500 to train on and
-//! 1,000 to test on. `DATA.md` has their source and licence.
+//! 1,000 to test on. `DATA.md` has their source and license.
 
 use serde::Serialize;
 

@@ -29,10 +29,10 @@ impl Basis {
 
     /// The 16 coordinates on a common scale, then their 136 products.
     fn row(&self, digit: &Digit) -> SparseVec<f32> {
-        let centred: [f64; 16] =
+        let centered: [f64; 16] =
             std::array::from_fn(|j| (digit.points[j] - self.mean[j]) / self.deviation[j]);
-        let length = centred.iter().map(|v| v * v).sum::<f64>().sqrt();
-        let unit = centred.map(|v| v / length);
+        let length = centered.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let unit = centered.map(|v| v / length);
         let products = (0..16).flat_map(|i| (i..16).map(move |j| (i, j)));
         let all = unit
             .iter()

@@ -67,7 +67,7 @@ impl Demo {
             .normalize(Normalize::L2);
         let mut session = options.session(&rows)?;
         let baseline = session.work().validation_baseline();
-        let control = baseline.map_or(f64::NAN, |m| m["map"]);
+        let baseline = baseline.map_or(f64::NAN, |m| m["map"]);
         let bar = output.bar(STEPS);
         while !matches!(session.advance(1_000)?, Event::Finished(_)) {
             bar.set_position(session.counters().steps);
@@ -117,7 +117,7 @@ impl Demo {
                 after: numbers(&after),
                 curve: Curve {
                     measured_on: "a fifth of the training digits, held out".into(),
-                    before: control,
+                    before: baseline,
                     points: model
                         .card
                         .history
@@ -205,7 +205,7 @@ fn numbers(found: &Retrieval) -> Metrics {
     }
 }
 
-/// The prepared rows without gaps: standardised rows have no zeros anyway.
+/// The prepared rows without gaps: standardized rows have no zeros anyway.
 fn dense(rows: &rankfold::Rows<f32>) -> Vec<f32> {
     let mut out = vec![0.0; rows.len() * rows.columns()];
     for (row, place) in rows.iter().zip(out.chunks_exact_mut(rows.columns())) {

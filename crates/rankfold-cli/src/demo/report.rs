@@ -39,7 +39,7 @@ pub struct Report {
     pub train_rows: usize,
     /// Number of test rows; each is a query against all the others.
     pub test_rows: usize,
-    /// On the test rows, by the cosine of standardised rows.
+    /// On the test rows, by the cosine of standardized rows.
     pub before: Metrics,
     /// On the test rows, by the learned similarity.
     pub after: Metrics,

@@ -1,4 +1,4 @@
-//! What a trained similarity is for: neighbours, scores of pairs, points.
+//! What a trained similarity is for: neighbors, scores of pairs, points.
 
 use std::collections::HashMap;
 
@@ -102,7 +102,7 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
 
 /// Brute force over the rows of a transform gives the lists of `neighbors`.
 #[test]
-fn neighbours_are_those_of_the_transformed_rows() {
+fn neighbors_are_those_of_the_transformed_rows() {
     for (learner, precision, epsilon) in [
         ("loreta-psd", "f32", f64::from(f32::EPSILON)),
         ("loreta", "f32", f64::from(f32::EPSILON)),
@@ -146,7 +146,7 @@ fn neighbours_are_those_of_the_transformed_rows() {
 }
 
 #[test]
-fn neighbours_do_not_depend_on_threads_or_company() {
+fn neighbors_do_not_depend_on_threads_or_company() {
     let place = place_with_model("loreta", "f32");
     let all = place.run(&["neighbors", "m", "train.svm", "--threads", "1"]);
     assert_eq!(all.stdout.lines().count(), 300 * 10);
@@ -172,7 +172,7 @@ fn neighbours_do_not_depend_on_threads_or_company() {
 }
 
 #[test]
-fn neighbours_by_the_users_ids() {
+fn neighbors_by_the_users_ids() {
     let place = place_with_fruit();
     let said = place.run(&["neighbors", "m", "fruit.csv", "--query", "lime", "-k", "99"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
@@ -212,7 +212,7 @@ fn neighbours_by_the_users_ids() {
 }
 
 #[test]
-fn pairs_are_scored_like_neighbours() {
+fn pairs_are_scored_like_neighbors() {
     let place = place_with_fruit();
     for score in ["dot", "cosine"] {
         let said = place.run(&["neighbors", "m", "fruit.csv", "--score", score]);

@@ -106,7 +106,7 @@ fn pairs_and_triplets_have_intervals_and_probabilities() {
 }
 
 #[test]
-fn neighbours_can_be_ranked_by_what_they_may_be() {
+fn neighbors_can_be_ranked_by_what_they_may_be() {
     let place = place_with_data();
     for learner in LEARNERS {
         train(&place, learner, &[]);

@@ -74,7 +74,7 @@ fn a_kernel_is_learned_measured_and_asked() {
         .json();
     assert_eq!(three["clusters"], 3);
 
-    // Distances, neighbours and coordinates agree.
+    // Distances, neighbors and coordinates agree.
     let points = place.run(&["transform", "k", "-o", "points.csv"]);
     assert_eq!(points.code, 0, "{}", points.stderr);
     let text = place.read("points.csv");

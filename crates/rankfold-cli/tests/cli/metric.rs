@@ -288,7 +288,7 @@ fn bad_input_is_refused_and_the_old_model_stays() {
         (
             "alone.csv",
             "",
-            "alone.csv: neighbours of both kinds need two classes, and two rows in one of them at least",
+            "alone.csv: neighbors of both kinds need two classes, and two rows in one of them at least",
         ),
         (
             "nan.csv",
@@ -356,7 +356,7 @@ fn bad_input_is_refused_and_the_old_model_stays() {
         metric(file, &more).refused(message);
     }
     assert!(std::fs::read(place.path("m")).unwrap() == before);
-    // Fewer rows than neighbours.
+    // Fewer rows than neighbors.
     let said = place.run(&["eval", "m", "few.csv"]);
     said.refused("few.csv: 5 neighbors among 2 rows: give fewer neighbors or more rows");
     let said = place.run(&["eval", "m", "few.csv", "--train", "train.csv", "-k", "3"]);

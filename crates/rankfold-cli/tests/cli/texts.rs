@@ -126,7 +126,7 @@ fn documents_and_their_rows_give_the_same_model_and_the_same_answers() {
 }
 
 #[test]
-fn a_text_finds_its_neighbours() {
+fn a_text_finds_its_neighbors() {
     let place = place_with_documents();
     train(&place, "d.jsonl", "m", &[&WITH[..], &TRAIN].concat());
     let run = ["neighbors", "m", "d.jsonl", "-k", "9"];

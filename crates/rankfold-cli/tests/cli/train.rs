@@ -339,7 +339,7 @@ fn listed_triplets_train_in_their_order() {
 }
 
 #[test]
-fn tables_with_missing_cells_are_filled_and_standardised() {
+fn tables_with_missing_cells_are_filled_and_standardized() {
     let place = Place::new();
     let mut table = String::from("label,a,b,c\n");
     for i in 0..60 {

@@ -1,4 +1,4 @@
-//! A metric on Isolet: the letters of new speakers by their nearest neighbours.
+//! A metric on Isolet: the letters of new speakers by their nearest neighbors.
 
 use crate::support::Place;
 

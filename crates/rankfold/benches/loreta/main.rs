@@ -178,7 +178,7 @@ fn main() {
     println!(
         "f64, one thread, {NNZ} non-zeros on each side; medians over {ROUNDS} rounds, each of"
     );
-    println!("which times everything once, so that a busy neighbour disturbs all alike\n");
+    println!("which times everything once, so that a busy neighbor disturbs all alike\n");
 
     let resident = 4 * n * k * size_of::<f64>();
     let (mut near, mut far) = (Streaming::new(resident), Streaming::new(256 << 20));

@@ -87,7 +87,7 @@ impl Als<'_> {
                     // Without a penalty a short line has no unique solution: a little
                     // on the diagonal gives one that is next to the smallest.
                     for _ in 0..4 {
-                        normal.gather(line, &other.0.data, size, fitted.centre, offset);
+                        normal.gather(line, &other.0.data, size, fitted.center, offset);
                         let mean =
                             (0..size).map(|i| normal.a[i * width + i]).sum::<f64>() / size as f64;
                         for i in 0..size {

@@ -20,7 +20,7 @@ use super::solve::{Limits, Observer, Run, Solved};
 use super::state::SolverState;
 use crate::Result;
 use crate::aligned::Aligned;
-use crate::kernel::{prefetch, vectorised};
+use crate::kernel::{prefetch, vectorized};
 use crate::linalg::symmetric;
 use crate::parallel::map_rows;
 use crate::random::normal_at;
@@ -34,7 +34,7 @@ pub struct Bayes<'a> {
     pub entries: View<'a>,
     /// k.
     pub rank: usize,
-    /// Whether rows and columns have biases; then all entries share a centre too.
+    /// Whether rows and columns have biases; then all entries share a center too.
     pub biases: bool,
     /// Whether the pattern of known entries tells of rows and columns.
     pub implicit: bool,
@@ -88,15 +88,15 @@ impl Layout {
     }
 }
 
-vectorised! {
+vectorized! {
     /// The sum of the moments of a line, and that of its means times the values.
-    fn add_moments<>(sum: &mut [f64], weighted: &mut [f64], line: (&[u32], &[f64]), centre: f64, moments: &[f32]) {
+    fn add_moments<>(sum: &mut [f64], weighted: &mut [f64], line: (&[u32], &[f64]), center: f64, moments: &[f32]) {
         let (width, (index, value)) = (sum.len(), line);
         for (at, (&j, &y)) in index.iter().zip(value).enumerate() {
             if let Some(&later) = index.get(at + 4) {
                 prefetch(moments, later as usize * width, width);
             }
-            let v = y - centre;
+            let v = y - center;
             let row = &moments[j as usize * width..][..width];
             let (sums, rest) = sum.as_chunks_mut::<8>();
             let (rows, _) = row.as_chunks::<8>();
@@ -113,7 +113,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// The sum of the rows of a line.
     fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
         let width = out.len();
@@ -193,7 +193,7 @@ impl<'a> Side<'a> {
     /// Sets the distributions of all rows to what follows from the other side at
     /// noise of precision τ. Returns the squared error of all entries that is
     /// expected then.
-    fn update(&mut self, other: &Aligned<f32>, centre: f64, scale: f64, tau: f64) -> f64 {
+    fn update(&mut self, other: &Aligned<f32>, center: f64, scale: f64, tau: f64) -> f64 {
         let (layout, lines) = (self.layout, self.lines);
         let (d, width) = (layout.d, layout.width);
         let (expected, precision) = (&self.expected, &self.precision);
@@ -208,7 +208,7 @@ impl<'a> Side<'a> {
                 let mut error = 0.0;
                 for (i, row) in (first..).zip(rows.chunks_exact_mut(width)) {
                     let (index, value) = lines.line(i);
-                    row_update.gather((index, value), centre, scale, other);
+                    row_update.gather((index, value), center, scale, other);
                     let prior = (&expected.row(i)[..d], precision);
                     let (inverse, found) = row_update.solve(index.len(), prior, tau, row);
                     error += found;
@@ -245,7 +245,7 @@ impl<'a> Side<'a> {
     }
 
     /// The mean of `means` − `less` over rows that have entries.
-    fn centre(&self, means: &Rowwise, less: &Rowwise) -> Vec<f64> {
+    fn center(&self, means: &Rowwise, less: &Rowwise) -> Vec<f64> {
         let mut out = vec![0.0; means.width];
         for i in (0..self.lines.len()).filter(|&i| self.lines.count(i) > 0) {
             for ((o, m), l) in out.iter_mut().zip(means.row(i)).zip(less.row(i)) {
@@ -258,10 +258,10 @@ impl<'a> Side<'a> {
 
     /// Sets the prior means: what rows have in common, and what their patterns add.
     fn expect(&mut self, means: &Rowwise) {
-        let centre = self.centre(means, &self.pattern);
+        let center = self.center(means, &self.pattern);
         let width = means.width;
         for (i, row) in self.expected.data.chunks_exact_mut(width).enumerate() {
-            for ((e, c), p) in row.iter_mut().zip(&centre).zip(self.pattern.row(i)) {
+            for ((e, c), p) in row.iter_mut().zip(&center).zip(self.pattern.row(i)) {
                 *e = c + p;
             }
         }
@@ -365,10 +365,10 @@ impl<'a> Side<'a> {
     /// means less their common part; each column is a problem of its own.
     fn learn_pattern(&mut self, means: &Rowwise) {
         let (lengths, width) = (self.lengths(), means.width);
-        let centre = self.centre(means, &self.pattern);
+        let center = self.center(means, &self.pattern);
         let mut left = means.clone();
         for row in left.data.chunks_exact_mut(width) {
-            for (r, c) in row.iter_mut().zip(&centre) {
+            for (r, c) in row.iter_mut().zip(&center) {
                 *r -= c;
             }
         }
@@ -470,14 +470,14 @@ impl RowUpdate {
         }
     }
 
-    fn gather(&mut self, line: (&[u32], &[f64]), centre: f64, scale: f64, other: &[f32]) {
+    fn gather(&mut self, line: (&[u32], &[f64]), center: f64, scale: f64, other: &[f32]) {
         self.sum.fill(0.0);
         self.weighted.fill(0.0);
-        add_moments(&mut self.sum, &mut self.weighted, line, centre, other);
+        add_moments(&mut self.sum, &mut self.weighted, line, center, other);
         self.weighted.iter_mut().for_each(|w| *w *= scale);
-        let centred = || line.1.iter().map(|y| (y - centre) * scale);
-        self.values = centred().sum();
-        self.squares = centred().map(|v| v * v).sum();
+        let centered = || line.1.iter().map(|y| (y - center) * scale);
+        self.values = centered().sum();
+        self.squares = centered().map(|v| v * v).sum();
     }
 
     /// E[x xᵀ] summed over the line, where x is what multiplies part a or b of
@@ -556,7 +556,7 @@ pub struct Posterior<'a> {
     right: Side<'a>,
     rank: usize,
     biases: bool,
-    centre: f64,
+    center: f64,
     spread: f64,
 }
 
@@ -575,7 +575,7 @@ impl Posterior<'_> {
             left: factor(&self.left),
             right: factor(&self.right),
             biases: self.biases.then(|| [bias(&self.left), bias(&self.right)]),
-            centre: self.centre,
+            center: self.center,
         }
     }
 }
@@ -622,19 +622,19 @@ impl<'a> Bayes<'a> {
     fn start(&self) -> Posterior<'a> {
         let layout = Layout::new(self.rank, self.biases);
         let View { rows, columns, .. } = self.entries;
-        let centre = if self.biases {
+        let center = if self.biases {
             self.entries.mean()
         } else {
             0.0
         };
         // In units of the spread of the values, so that the start suits any scale.
-        let spread = self.entries.mean_square(centre).sqrt();
+        let spread = self.entries.mean_square(center).sqrt();
         Posterior {
             left: Side::new(rows, columns, layout, self.threads),
             right: Side::new(columns, rows, layout, self.threads),
             rank: self.rank,
             biases: self.biases,
-            centre,
+            center,
             spread: if spread > 0.0 { spread } else { 1.0 },
         }
     }
@@ -648,7 +648,7 @@ impl<'a> Bayes<'a> {
         tolerance: f64,
         observer: Observer<'_, Posterior<'a>>,
     ) -> Solved<Fitted> {
-        let (centre, spread) = (posterior.centre, posterior.spread);
+        let (center, spread) = (posterior.center, posterior.spread);
         let count = self.entries.count.max(1) as f64;
         let limits = Limits {
             iterations: sweeps,
@@ -663,9 +663,9 @@ impl<'a> Bayes<'a> {
         while run.goes_on_unless(settled(run.iterations, before, tau)) {
             let Posterior { left, right, .. } = &mut posterior;
             let pattern = self.implicit && run.iterations + 1 >= PATTERN_FROM;
-            left.update(&right.moments, centre, 1.0 / spread, tau);
+            left.update(&right.moments, center, 1.0 / spread, tau);
             left.learn_prior(pattern);
-            let error = right.update(&left.moments, centre, 1.0 / spread, tau);
+            let error = right.update(&left.moments, center, 1.0 / spread, tau);
             before = std::mem::replace(&mut tau, count / error.max(1e-12 * count));
             right.learn_prior(pattern);
             run.moved(&posterior, noise(tau), &|state| {

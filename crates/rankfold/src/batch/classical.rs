@@ -25,10 +25,10 @@ pub(crate) fn classical(n: usize, known: &[Dissimilarity], rank: usize) -> Optio
     let mean = |i: usize| squares[i * n..][..n].iter().sum::<f64>() / n as f64;
     let means: Vec<f64> = (0..n).map(mean).collect();
     let all = means.iter().sum::<f64>() / n as f64;
-    let centred = Mat::from_fn(n, n, |i, j| {
+    let centered = Mat::from_fn(n, n, |i, j| {
         -0.5 * (squares[i * n + j] - means[i] - means[j] + all)
     });
-    let (values, vectors) = symmetric::eigen(&centred)?;
+    let (values, vectors) = symmetric::eigen(&centered)?;
     Some(Mat::from_fn(n, rank, |i, c| {
         vectors[(i, n - 1 - c)] * values[n - 1 - c].max(0.0).sqrt()
     }))

@@ -38,7 +38,7 @@ impl Pair {
 
 /// What is asked of the squared distances of a list of pairs. Slopes are of all
 /// distances together, so that a cost may compare them with each other.
-pub trait Wish: Sync {
+pub trait PairLoss: Sync {
     /// The cost of these distances, with its slope in each of them.
     fn slopes(&self, distances: &[f64], out: &mut [f64]) -> f64;
 
@@ -47,7 +47,7 @@ pub trait Wish: Sync {
 
     /// The second derivative of the cost applied to a direction of distances, up to
     /// kinks.
-    fn bend(&self, distances: &[f64], along: &[f64], out: &mut [f64]);
+    fn hessian_product(&self, distances: &[f64], along: &[f64], out: &mut [f64]);
 }
 
 /// A bound on a squared distance, or its value.
@@ -93,7 +93,7 @@ impl Bounds {
     }
 }
 
-impl Wish for Bounds {
+impl PairLoss for Bounds {
     fn slopes(&self, distances: &[f64], out: &mut [f64]) -> f64 {
         let mut cost = 0.0;
         for (((bound, target), d), out) in self.list.iter().zip(distances).zip(out) {
@@ -110,7 +110,7 @@ impl Wish for Bounds {
         values.sum::<f64>() * self.scale()
     }
 
-    fn bend(&self, distances: &[f64], along: &[f64], out: &mut [f64]) {
+    fn hessian_product(&self, distances: &[f64], along: &[f64], out: &mut [f64]) {
         let pairs = self.list.iter().zip(distances).zip(along);
         for ((((bound, target), d), along), out) in pairs.zip(out) {
             let active = bound.loss().at(*d, *target).1 != 0.0;

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::sparse::View;
 use faer::Mat;
 
-/// centre + b_i + c_j + (L Rᵀ)_ij, with biases b and c where there are some.
+/// center + b_i + c_j + (L Rᵀ)_ij, with biases b and c where there are some.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// L.
@@ -16,17 +16,17 @@ pub struct Fitted {
     /// b and c.
     pub biases: Option<[Vec<f64>; 2]>,
     /// What all entries have.
-    pub centre: f64,
+    pub center: f64,
 }
 
 impl Fitted {
-    /// Nothing but a centre, and biases of zero where they are wanted.
-    pub fn empty(shape: (usize, usize), centre: f64, biases: bool) -> Self {
+    /// Nothing but a center, and biases of zero where they are wanted.
+    pub fn empty(shape: (usize, usize), center: f64, biases: bool) -> Self {
         Fitted {
             left: Mat::zeros(shape.0, 0),
             right: Mat::zeros(shape.1, 0),
             biases: biases.then(|| [vec![0.0; shape.0], vec![0.0; shape.1]]),
-            centre,
+            center,
         }
     }
 
@@ -35,7 +35,7 @@ impl Fitted {
         self.left.ncols()
     }
 
-    /// The factors of all but the centre.
+    /// The factors of all but the center.
     pub fn factors(&self) -> (Mat<f64>, Mat<f64>) {
         match &self.biases {
             None => (self.left.clone(), self.right.clone()),
@@ -51,7 +51,7 @@ impl Fitted {
     pub fn predict(&self, i: usize, j: usize) -> f64 {
         let terms = (0..self.rank()).map(|a| self.left[(i, a)] * self.right[(j, a)]);
         let biases = self.biases.as_ref().map_or(0.0, |[b, c]| b[i] + c[j]);
-        self.centre + biases + terms.sum::<f64>()
+        self.center + biases + terms.sum::<f64>()
     }
 
     /// The root mean square of what is left of known entries.
@@ -59,7 +59,7 @@ impl Fitted {
         let (left, right) = self.factors();
         let problem = Completion {
             entries,
-            centre: self.centre,
+            center: self.center,
             threads,
         };
         (2.0 * problem.cost(&left, &right)).sqrt()
@@ -83,7 +83,7 @@ impl Fitted {
         let state = state
             .with_block("left", self.left.clone())
             .with_block("right", self.right.clone())
-            .with_number("center", self.centre)
+            .with_number("center", self.center)
             .with_number("biased", f64::from(u8::from(self.biases.is_some())));
         match &self.biases {
             None => state,
@@ -101,7 +101,7 @@ impl Fitted {
             left: state.block("left", (n, k))?.clone(),
             right: state.block("right", (m, k))?.clone(),
             biases,
-            centre: state.number("center")?,
+            center: state.number("center")?,
         })
     }
 

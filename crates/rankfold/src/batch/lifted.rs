@@ -106,7 +106,7 @@ mod tests {
         let lifted = Lifted {
             stress: PsdRegression {
                 distances,
-                wish: Bounds { list },
+                pair_loss: Bounds { list },
                 space: Flat,
             },
             free: 2,

@@ -1,7 +1,7 @@
 //! Margins between near and far: all rows of the own class that a row should have near
 //! are to be nearer than rows of other classes, by a margin [Weinberger and Saul 2009].
 
-use super::distances::Wish;
+use super::distances::PairLoss;
 use crate::parallel::{map_blocks, map_rows};
 
 /// Stars in a block of a pass.
@@ -94,7 +94,7 @@ impl Margins {
     }
 }
 
-impl Wish for Margins {
+impl PairLoss for Margins {
     fn slopes(&self, distances: &[f64], out: &mut [f64]) -> f64 {
         let (width, weight) = (self.width(), self.weight(distances.len()));
         let threads = self.threads_for(distances.len());
@@ -123,7 +123,7 @@ impl Wish for Margins {
         weight * costs.iter().sum::<f64>()
     }
 
-    fn bend(&self, distances: &[f64], along: &[f64], out: &mut [f64]) {
+    fn hessian_product(&self, distances: &[f64], along: &[f64], out: &mut [f64]) {
         let (width, weight) = (self.width(), self.weight(distances.len()));
         let split = self.star.near as usize;
         let threads = self.threads_for(distances.len());
@@ -177,7 +177,7 @@ mod tests {
         let slope: f64 = slopes.iter().zip(&along).map(|(s, a)| s * a).sum();
         assert!((slope - measured).abs() < 1e-8, "{slope} {measured}");
         let mut bent = vec![f64::NAN; distances.len()];
-        one.bend(&distances, &along, &mut bent);
+        one.hessian_product(&distances, &along, &mut bent);
         let mut ahead = slopes.clone();
         one.slopes(&shifted(1e-7), &mut ahead);
         for ((a, s), b) in ahead.iter().zip(&slopes).zip(&bent) {

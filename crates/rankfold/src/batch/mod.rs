@@ -49,7 +49,7 @@ pub use bayes::{Bayes, Posterior};
 pub(crate) use classical::classical;
 pub use descent::Armijo;
 pub use directions::{class_means, discriminant, principal};
-pub use distances::{Bound, Bounds, Distances, Pair, Wish};
+pub use distances::{Bound, Bounds, Distances, Pair, PairLoss};
 pub use fitted::Fitted;
 pub use itml::Itml;
 pub use lifted::{Lifted, LocalLifted};

@@ -27,7 +27,7 @@ pub(crate) fn star(classes: &[u32], near: usize, far: usize) -> Result<Star> {
     let far = far.min(classes.len() - largest);
     if near == 0 || far == 0 {
         return Err(Error::input(
-            "neighbours of both kinds need two classes, and two rows in one of them at least",
+            "neighbors of both kinds need two classes, and two rows in one of them at least",
         ));
     }
     Ok(Star {

@@ -1,7 +1,7 @@
 //! Normal equations of one line: small least squares, many times.
 
 use super::pass::by_width;
-use crate::kernel::{prefetch, vectorised};
+use crate::kernel::{prefetch, vectorized};
 use crate::linalg::symmetric;
 use faer::Mat;
 
@@ -23,20 +23,20 @@ impl Normal {
     }
 
     /// A = Σ x xᵀ and b = Σ t x over the rows x of `other` that the line has, where
-    /// t is the value less `centre` and less column `offset` of the row. Only the
+    /// t is the value less `center` and less column `offset` of the row. Only the
     /// first `size` rows of A are made.
     pub fn gather(
         &mut self,
         (index, value): (&[u32], &[f64]),
         other: &[f64],
         size: usize,
-        centre: f64,
+        center: f64,
         offset: Option<usize>,
     ) {
         let (width, line) = (self.width, (index, value));
         self.a[..size * width].fill(0.0);
         self.b.fill(0.0);
-        by_width!(width, gather(self, line, other, size, centre, offset));
+        by_width!(width, gather(self, line, other, size, center, offset));
     }
 
     /// A = RᵀR in place for the leading `size` rows and columns; false where A is
@@ -113,11 +113,11 @@ impl Normal {
     }
 }
 
-vectorised! {
-    fn gather<; W>(normal: &mut Normal, line: (&[u32], &[f64]), other: &[f64], size: usize, centre: f64, offset: Option<usize>) {
+vectorized! {
+    fn gather<; W>(normal: &mut Normal, line: (&[u32], &[f64]), other: &[f64], size: usize, center: f64, offset: Option<usize>) {
         let w = if W == 0 { normal.width } else { W };
         let (index, value) = line;
-        let target = |y: f64, x: &[f64]| y - centre - offset.map_or(0.0, |at| x[at]);
+        let target = |y: f64, x: &[f64]| y - center - offset.map_or(0.0, |at| x[at]);
         if w < 4 {
             for (&j, &y) in index.iter().zip(value) {
                 let x = &other[j as usize * w..][..w];
@@ -189,7 +189,7 @@ fn add_four(to: &mut [[f64; 4]], c: [f64; 4], x: [&[[f64; 4]]; 4], from: usize, 
     }
 }
 
-vectorised! {
+vectorized! {
     fn factor<>(sound: &mut bool, a: &mut [f64], width: usize, size: usize) {
         for i in 0..size {
             let (above, below) = a.split_at_mut((i + 1) * width);
@@ -213,7 +213,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     fn solve<>(b: &mut [f64], r: &[f64], width: usize, size: usize) {
         for i in 0..size {
             let row = &r[i * width..];

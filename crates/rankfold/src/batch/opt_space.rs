@@ -28,8 +28,8 @@ impl<P: Problem> OptSpace<P> {
             if !(square > wanted) {
                 break;
             }
-            let bend = self.problem.bend((&(u * &direction), v), u, v);
-            let turned = u.transpose() * bend.er;
+            let hessian_product = self.problem.hessian_product((&(u * &direction), v), u, v);
+            let turned = u.transpose() * hessian_product.er;
             let length = square / dot(&direction, &turned);
             if !length.is_finite() {
                 break;
@@ -80,10 +80,10 @@ impl<P: Problem> Local for LocalOptSpace<'_, P> {
     fn hessian(&self, along: &[Mat<f64>]) -> Blocks {
         let (left, right) = self.direction(along);
         let (u, v) = (&self.at[0], &self.at[1]);
-        let bend = self.problem.bend((&left, &right), u, v);
+        let hessian_product = self.problem.hessian_product((&left, &right), u, v);
         vec![
-            Grassmann::project(u, &(&bend.er * self.core.transpose())),
-            Grassmann::project(v, &(&bend.el * &self.core)),
+            Grassmann::project(u, &(&hessian_product.er * self.core.transpose())),
+            Grassmann::project(v, &(&hessian_product.el * &self.core)),
         ]
     }
 }
@@ -147,7 +147,7 @@ mod tests {
         let problem = OptSpace {
             problem: Completion {
                 entries: observed.part(Part::All),
-                centre: 0.3,
+                center: 0.3,
                 threads: 1,
             },
         };
@@ -184,7 +184,7 @@ mod tests {
         let entries = observed.part(Part::All);
         let problem = Completion {
             entries,
-            centre: 0.0,
+            center: 0.0,
             threads: 1,
         };
         let counts = [entries.rows, entries.columns]

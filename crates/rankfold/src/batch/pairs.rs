@@ -151,7 +151,12 @@ impl<R: Real> Problem for SparsePairs<'_, R> {
         self.squares(left, right, 0.0)
     }
 
-    fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope {
+    fn hessian_product(
+        &self,
+        direction: (&Mat<f64>, &Mat<f64>),
+        left: &Mat<f64>,
+        right: &Mat<f64>,
+    ) -> Slope {
         self.pass(direction, Some((left, right)), 0.0)
     }
 }
@@ -211,7 +216,10 @@ mod tests {
         near(fast.curvature(direction), plain.curvature(direction));
         for (got, want) in [
             (fast.slope(&l, &r), plain.slope(&l, &r)),
-            (fast.bend(direction, &l, &r), plain.bend(direction, &l, &r)),
+            (
+                fast.hessian_product(direction, &l, &r),
+                plain.hessian_product(direction, &l, &r),
+            ),
         ] {
             near(got.cost, want.cost);
             assert!((got.er - want.er).norm_l2() < 1e-12);

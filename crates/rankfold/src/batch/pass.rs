@@ -2,7 +2,7 @@
 //! factors. Nothing of the size of the matrix is ever made.
 
 use super::rowwise::Rowwise;
-use crate::kernel::{prefetch, vectorised};
+use crate::kernel::{prefetch, vectorized};
 use crate::parallel::{map_blocks, map_rows};
 use crate::sparse::Lines;
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub(crate) use by_width;
 pub(crate) struct Pass<'a> {
     pub lines: Lines<'a>,
     /// Subtracted from the values.
-    pub centre: f64,
+    pub center: f64,
     /// One row a line.
     pub own: &'a Rowwise,
     /// One row a place in a line.
@@ -59,8 +59,8 @@ pub(crate) struct Pass<'a> {
     pub threads: usize,
 }
 
-vectorised! {
-    /// For each line, the residuals own·other + centre − value times the rows of
+vectorized! {
+    /// For each line, the residuals own·other + center − value times the rows of
     /// the other side; and the sum of their squares.
     fn slope_lines<; W>(cost: &mut f64, out: &mut [f64], first: usize, pass: Pass<'_>) {
         let w = if W == 0 { pass.own.width } else { W };
@@ -75,7 +75,7 @@ vectorised! {
                     prefetch(other, later as usize * w, w);
                 }
                 let row = &other[j as usize * w..][..w];
-                let e = dot_row(own, row) + pass.centre - y;
+                let e = dot_row(own, row) + pass.center - y;
                 sum += e * e;
                 for (o, r) in out.iter_mut().zip(row) {
                     *o += e * r;
@@ -87,7 +87,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// The sum of squared residuals of some lines.
     fn cost_lines<; W>(cost: &mut f64, first: usize, last: usize, pass: Pass<'_>) {
         let w = if W == 0 { pass.own.width } else { W };
@@ -101,7 +101,7 @@ vectorised! {
                 if let Some(&later) = index.get(at + AHEAD) {
                     prefetch(other, later as usize * w, w);
                 }
-                let e = dot_row(own, &other[j as usize * w..][..w]) + pass.centre - y;
+                let e = dot_row(own, &other[j as usize * w..][..w]) + pass.center - y;
                 sum += e * e;
             }
             total += sum;
@@ -110,7 +110,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// The sum of squares of the products own·other at the entries of some lines.
     fn square_lines<; W>(sum: &mut f64, first: usize, last: usize, pass: Pass<'_>) {
         let w = if W == 0 { pass.own.width } else { W };
@@ -131,7 +131,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// For each line, the products own·other at its entries times the rows of
     /// `onto`; and the sum of their squares.
     fn product_lines<; W>(cost: &mut f64, out: &mut [f64], first: usize, pass: Pass<'_>, onto: &Rowwise) {

@@ -44,16 +44,21 @@ pub trait Problem: Sync {
 
     /// The same as `cost`, with the products (HD) R and (HD)ᵀ L for the direction
     /// D, where H is the second derivative.
-    fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope;
+    fn hessian_product(
+        &self,
+        direction: (&Mat<f64>, &Mat<f64>),
+        left: &Mat<f64>,
+        right: &Mat<f64>,
+    ) -> Slope;
 }
 
-/// Completion: 1/(2N) Σ (W_ij + centre − y_ij)² over N known entries.
+/// Completion: 1/(2N) Σ (W_ij + center − y_ij)² over N known entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Completion<'a> {
     /// The known entries.
     pub entries: View<'a>,
     /// A number beside W that all entries have.
-    pub centre: f64,
+    pub center: f64,
     /// Threads; results have the same bits for any number of them.
     pub threads: usize,
 }
@@ -62,7 +67,7 @@ impl<'a> Completion<'a> {
     fn passes(&self, left: &'a Rowwise, right: &'a Rowwise) -> [Pass<'a>; 2] {
         let of = |lines, own, other| Pass {
             lines,
-            centre: self.centre,
+            center: self.center,
             own,
             other,
             threads: self.threads,
@@ -115,7 +120,7 @@ impl Problem for Completion<'_> {
 
     fn curvature(&self, direction: (&Mat<f64>, &Mat<f64>)) -> f64 {
         let zero = Completion {
-            centre: 0.0,
+            center: 0.0,
             ..*self
         };
         let (l, r) = (
@@ -126,7 +131,12 @@ impl Problem for Completion<'_> {
         self.scale() * rows.squares()
     }
 
-    fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope {
+    fn hessian_product(
+        &self,
+        direction: (&Mat<f64>, &Mat<f64>),
+        left: &Mat<f64>,
+        right: &Mat<f64>,
+    ) -> Slope {
         let (dl, dr) = (
             Rowwise::from_mat(direction.0),
             Rowwise::from_mat(direction.1),
@@ -207,7 +217,12 @@ impl Problem for Examples {
         self.data.iter().map(square).sum::<f64>() / self.data.len().max(1) as f64
     }
 
-    fn bend(&self, direction: (&Mat<f64>, &Mat<f64>), left: &Mat<f64>, right: &Mat<f64>) -> Slope {
+    fn hessian_product(
+        &self,
+        direction: (&Mat<f64>, &Mat<f64>),
+        left: &Mat<f64>,
+        right: &Mat<f64>,
+    ) -> Slope {
         self.pass(direction, (left, right), |score, _| score)
     }
 }
@@ -263,7 +278,7 @@ pub(crate) mod tests {
             for threads in [1, 3] {
                 let problem = Completion {
                     entries: view,
-                    centre: 0.25,
+                    center: 0.25,
                     threads,
                 };
                 let e = dense(&l, &r, true);
@@ -278,10 +293,13 @@ pub(crate) mod tests {
                 assert_eq!(problem.er(&l, &r), found.er);
                 assert_eq!(problem.el(&l, &r), found.el);
                 let d = dense(&dl, &dr, false);
-                let bend = problem.bend((&dl, &dr), &l, &r);
-                assert!(near(bend.cost, scale * d.squared_norm_l2()));
-                assert!(near(problem.curvature((&dl, &dr)), bend.cost));
-                assert!(close(&bend.er, &d * &r) && close(&bend.el, d.transpose() * &l));
+                let hessian_product = problem.hessian_product((&dl, &dr), &l, &r);
+                assert!(near(hessian_product.cost, scale * d.squared_norm_l2()));
+                assert!(near(problem.curvature((&dl, &dr)), hessian_product.cost));
+                assert!(
+                    close(&hessian_product.er, &d * &r)
+                        && close(&hessian_product.el, d.transpose() * &l)
+                );
             }
         }
     }
@@ -302,7 +320,7 @@ pub(crate) mod tests {
         };
         let problem = Completion {
             entries: view,
-            centre: 0.0,
+            center: 0.0,
             threads: 1,
         };
         let (l, r) = (matrix(9, 3, 1), matrix(7, 3, 2));
@@ -311,8 +329,8 @@ pub(crate) mod tests {
         assert!((a.er - b.er).norm_l2() < 1e-13 && (a.el - b.el).norm_l2() < 1e-13);
         assert!((examples.cost(&l, &r) - b.cost).abs() < 1e-13);
         let (a, b) = (
-            examples.bend((&l, &r), &l, &r),
-            problem.bend((&l, &r), &l, &r),
+            examples.hessian_product((&l, &r), &l, &r),
+            problem.hessian_product((&l, &r), &l, &r),
         );
         assert!((a.cost - b.cost).abs() < 1e-13 && (a.er - b.er).norm_l2() < 1e-13);
         assert!((examples.curvature((&l, &r)) - a.cost).abs() < 1e-13);

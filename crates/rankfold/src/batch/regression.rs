@@ -53,7 +53,7 @@ impl<P: Problem, M: FixedRank> Regression<P, M> {
         }
     }
 
-    fn penalised(&self, at: &[Mat<f64>], left: &Mat<f64>, right: &Mat<f64>) -> f64 {
+    fn penalized(&self, at: &[Mat<f64>], left: &Mat<f64>, right: &Mat<f64>) -> f64 {
         let k = left.ncols() - self.space.parts(at).1.len();
         let (left, right) = (
             left.subcols(0, k).to_owned(),
@@ -177,9 +177,17 @@ impl<P: Problem, M: FixedRank> Local for LocalRegression<'_, P, M> {
         let [(left, right), (all_left, all_right)] = self.directions(along);
         let (l, r) = (&self.factors.0, &self.factors.1);
         let regression = self.regression;
-        let bend = regression.problem.bend((&all_left, &all_right), l, r);
+        let hessian_product = regression
+            .problem
+            .hessian_product((&all_left, &all_right), l, r);
         let biases = regression.space.parts(along).1;
-        regression.gradient(&self.at, Some((&left, &right)), &bend, (l, r), biases)
+        regression.gradient(
+            &self.at,
+            Some((&left, &right)),
+            &hessian_product,
+            (l, r),
+            biases,
+        )
     }
 }
 
@@ -203,7 +211,7 @@ impl<P: Problem, M: FixedRank> Objective for Regression<P, M> {
 
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
         let (left, right) = self.seen(at);
-        self.problem.cost(&left, &right) + self.penalised(at, &left, &right)
+        self.problem.cost(&left, &right) + self.penalized(at, &left, &right)
     }
 
     fn local<'a>(&'a self, at: &[Mat<f64>]) -> Self::Local<'a> {
@@ -212,7 +220,7 @@ impl<P: Problem, M: FixedRank> Objective for Regression<P, M> {
         let biases = self.space.parts(at).1;
         LocalRegression {
             regression: self,
-            cost: slope.cost + self.penalised(at, &left, &right),
+            cost: slope.cost + self.penalized(at, &left, &right),
             gradient: self.gradient(at, None, &slope, (&left, &right), biases),
             factors: (left, right),
             at: at.to_vec(),
@@ -287,7 +295,7 @@ mod tests {
         let observed = observed(12, 9);
         let problem = Completion {
             entries: observed.part(Part::All),
-            centre: 0.1,
+            center: 0.1,
             threads: 1,
         };
         let polar = Polar {
@@ -317,7 +325,7 @@ mod tests {
         let (observed, _) = super::super::Observed::new((n, m), entries.collect()).unwrap();
         let problem = Completion {
             entries: observed.part(Part::All),
-            centre: 0.0,
+            center: 0.0,
             threads: 1,
         };
         let regression = Regression::new(problem, manifold, Penalty::Matrix(0.0));

@@ -1,6 +1,6 @@
 //! What distances should be, on a geometry of positive semi-definite matrices.
 
-use super::distances::{Distances, Wish};
+use super::distances::{Distances, PairLoss};
 use super::rowwise::Rowwise;
 use super::solve::{Ended, Iteration, Limits, Local, Objective, Observer, Solved, Solver};
 use super::state::SolverState;
@@ -14,7 +14,7 @@ pub struct PsdRegression<'a, M, W> {
     /// The pairs, and the points.
     pub distances: Distances<'a>,
     /// What their distances should be.
-    pub wish: W,
+    pub pair_loss: W,
     /// Where W lives.
     pub space: M,
 }
@@ -31,7 +31,7 @@ pub struct LocalPsd<'r, 'a, M, W> {
     gradient: Blocks,
 }
 
-impl<M: Semidefinite, W: Wish> PsdRegression<'_, M, W> {
+impl<M: Semidefinite, W: PairLoss> PsdRegression<'_, M, W> {
     /// X Y, and the squared distances.
     fn look(&self, split: &Split) -> (Rowwise, Vec<f64>) {
         let projected = self.distances.project(&split.basis);
@@ -118,7 +118,7 @@ impl<M: Semidefinite, W: Wish> PsdRegression<'_, M, W> {
     }
 }
 
-impl<M: Semidefinite, W: Wish> Local for LocalPsd<'_, '_, M, W> {
+impl<M: Semidefinite, W: PairLoss> Local for LocalPsd<'_, '_, M, W> {
     fn cost(&self) -> f64 {
         self.cost
     }
@@ -130,8 +130,8 @@ impl<M: Semidefinite, W: Wish> Local for LocalPsd<'_, '_, M, W> {
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
         let change = self.change(along);
         let mut bent = vec![0.0; change.len()];
-        let wish = &self.regression.wish;
-        wish.bend(&self.distances, &change, &mut bent);
+        let pair_loss = &self.regression.pair_loss;
+        pair_loss.hessian_product(&self.distances, &change, &mut bent);
         change.iter().zip(&bent).map(|(a, b)| a * b).sum()
     }
 
@@ -139,14 +139,16 @@ impl<M: Semidefinite, W: Wish> Local for LocalPsd<'_, '_, M, W> {
         let change = self.change(along);
         let mut bent = vec![0.0; change.len()];
         let regression = self.regression;
-        regression.wish.bend(&self.distances, &change, &mut bent);
+        regression
+            .pair_loss
+            .hessian_product(&self.distances, &change, &mut bent);
         let k = self.split.basis.ncols();
         let product = regression.distances.weighted(&bent, &self.projected, k);
         regression.space.gradient(&self.at, &self.split, &product)
     }
 }
 
-impl<M: Semidefinite, W: Wish> LocalPsd<'_, '_, M, W> {
+impl<M: Semidefinite, W: PairLoss> LocalPsd<'_, '_, M, W> {
     /// How distances change along a tangent vector: W moves along L Yᵀ + Y Lᵀ.
     fn change(&self, along: &[Mat<f64>]) -> Vec<f64> {
         let PsdRegression {
@@ -159,7 +161,7 @@ impl<M: Semidefinite, W: Wish> LocalPsd<'_, '_, M, W> {
     }
 }
 
-impl<'a, M: Semidefinite, W: Wish> Objective for PsdRegression<'a, M, W> {
+impl<'a, M: Semidefinite, W: PairLoss> Objective for PsdRegression<'a, M, W> {
     type Space = M;
     type Local<'r>
         = LocalPsd<'r, 'a, M, W>
@@ -175,14 +177,14 @@ impl<'a, M: Semidefinite, W: Wish> Objective for PsdRegression<'a, M, W> {
     }
 
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
-        self.wish.cost(&self.distances_at(at))
+        self.pair_loss.cost(&self.distances_at(at))
     }
 
     fn local<'r>(&'r self, at: &[Mat<f64>]) -> LocalPsd<'r, 'a, M, W> {
         let split = self.space.split(at);
         let (projected, distances) = self.look(&split);
         let mut slopes = vec![0.0; distances.len()];
-        let cost = self.wish.slopes(&distances, &mut slopes);
+        let cost = self.pair_loss.slopes(&distances, &mut slopes);
         let k = split.basis.ncols();
         let product = self.distances.weighted(&slopes, &projected, k);
         LocalPsd {
@@ -223,7 +225,7 @@ mod tests {
         let list = list.map(|(t, d)| (kinds[t % 3], *d)).collect();
         PsdRegression {
             distances,
-            wish: Bounds { list },
+            pair_loss: Bounds { list },
             space,
         }
     }
@@ -283,7 +285,7 @@ mod tests {
         let list = exact.iter().map(|d| (Bound::Equal, *d)).collect();
         let regression = PsdRegression {
             distances,
-            wish: Bounds { list },
+            pair_loss: Bounds { list },
             space,
         };
         let start = &truth + faer::Scale(0.2) * matrix(d, k, 5);

@@ -172,7 +172,7 @@ fn weights_of(blocks: &[SeenBlock], tasks: usize, r: usize) -> Mat<f64> {
     out
 }
 
-/// A subspace for all tasks, and its neighbourhood.
+/// A subspace for all tasks, and its neighborhood.
 pub struct LocalTasks<'a> {
     problem: SharedSubspace<'a>,
     u: Mat<f64>,

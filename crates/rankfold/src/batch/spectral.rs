@@ -105,8 +105,8 @@ fn extend(
         );
         -crate::manifold::dot(&er.subcols(left.ncols(), q.ncols()).to_owned(), &p)
     };
-    let bend = problem.curvature((&p, &q));
-    let length = (slope / bend).sqrt();
+    let hessian_product = problem.curvature((&p, &q));
+    let length = (slope / hessian_product).sqrt();
     (length.is_finite() && length > 0.0).then(|| {
         let scale = faer::Scale(length);
         (beside(left, &(scale * p)), beside(right, &(scale * q)))
@@ -127,7 +127,7 @@ mod tests {
         let (observed, _) = Observed::new((n, m), entries.collect()).unwrap();
         let problem = Completion {
             entries: observed.part(Part::All),
-            centre: 0.0,
+            center: 0.0,
             threads: 1,
         };
         let counts = [vec![m; n], vec![n; m]];

@@ -17,7 +17,7 @@ const PARTS: usize = 8;
 /// Regression tasks on the same features.
 ///
 /// A task with more rows than features is kept as the triangle of its QR
-/// factorisation, which has the same cost in all weights but for a constant.
+/// factorization, which has the same cost in all weights but for a constant.
 #[derive(Debug, Clone)]
 pub struct Tasks {
     pub(super) features: usize,

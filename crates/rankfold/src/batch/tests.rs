@@ -138,7 +138,7 @@ fn fitted_bits(fitted: &Fitted) -> Vec<u64> {
     let mut out = bits_of(&[fitted.left.clone(), fitted.right.clone()]);
     let biases = fitted.biases.iter().flatten().flatten();
     out.extend(biases.map(|b| b.to_bits()));
-    out.push(fitted.centre.to_bits());
+    out.push(fitted.center.to_bits());
     out
 }
 
@@ -193,7 +193,7 @@ fn geometry_resumes<M: FixedRank>(what: &str, manifold: M) {
     let regression = Regression {
         problem: Completion {
             entries: observed.part(Part::All),
-            centre: 0.1,
+            center: 0.1,
             threads: 2,
         },
         space: Biased {
@@ -223,7 +223,7 @@ fn solvers_resume_on_subspaces() {
     let basis = |n: usize, seed: usize| qf(&matrix(n, 2, seed)).unwrap();
     let subspace = Subspace {
         entries,
-        centre: 0.0,
+        center: 0.0,
         lambda: 0.1,
         ridge: Ridge::OffMask,
         threads: 2,
@@ -231,7 +231,7 @@ fn solvers_resume_on_subspaces() {
     objective_resumes("subspace", &subspace, &vec![basis(20, 3)]);
     let problem = Completion {
         entries,
-        centre: 0.0,
+        center: 0.0,
         threads: 2,
     };
     let start = vec![basis(20, 3), basis(16, 4)];
@@ -267,10 +267,10 @@ fn bounds(points: &Points) -> (Distances<'_>, Bounds) {
 
 fn metric_resumes<M: Semidefinite + Copy>(what: &str, space: M, k: usize) {
     let points = Points::dense(matrix(12, 5, 1));
-    let (distances, wish) = bounds(&points);
+    let (distances, pair_loss) = bounds(&points);
     let regression = PsdRegression {
         distances,
-        wish,
+        pair_loss,
         space,
     };
     let start = space.point(&matrix(5, k, 2)).unwrap();
@@ -371,7 +371,7 @@ fn singular_value_projection_resumes() {
     let svp = Svp {
         problem: Completion {
             entries: observed.part(Part::All),
-            centre: 0.1,
+            center: 0.1,
             threads: 2,
         },
     };

@@ -22,7 +22,7 @@ struct Inner {
 }
 
 /// The minimum of ⟨ξ, η⟩ + ½⟨η, H η⟩ with ‖η‖ ≤ radius, about.
-fn minimise<S: Manifold, L: Local>(
+fn minimize<S: Manifold, L: Local>(
     space: &S,
     at: &[Mat<f64>],
     local: &L,
@@ -100,10 +100,10 @@ pub(super) fn trust_region<O: Objective>(
         }
         // Inner work only as exact as the outer steps can use.
         let accuracy = (gradient / first_norm).sqrt().min(0.1);
-        let inner = minimise(space, &point, &local, radius, accuracy);
+        let inner = minimize(space, &point, &local, radius, accuracy);
         let slope = space.inner(&point, local.gradient(), &inner.step);
-        let bend = space.inner(&point, &inner.step, &inner.bent);
-        let promised = -(slope + 0.5 * bend);
+        let hessian_product = space.inner(&point, &inner.step, &inner.bent);
+        let promised = -(slope + 0.5 * hessian_product);
         let moved = space.retract(&point, &inner.step);
         let found = moved.as_ref().map_or(f64::INFINITY, |p| objective.cost(p));
         let ratio = match found.is_finite() && promised > 0.0 {

@@ -28,7 +28,7 @@ pub struct Subspace<'a> {
     /// The known entries.
     pub entries: View<'a>,
     /// A number beside UWᵀ that all entries have.
-    pub centre: f64,
+    pub center: f64,
     /// λ.
     pub lambda: f64,
     /// Where it counts.
@@ -61,7 +61,7 @@ impl Subspace<'_> {
                 if line.0.is_empty() && self.lambda == 0.0 {
                     continue;
                 }
-                normal.gather(line, &u.data, k, self.centre, None);
+                normal.gather(line, &u.data, k, self.center, None);
                 for a in &mut normal.a[..k * width] {
                     *a *= self.known();
                 }
@@ -101,7 +101,7 @@ impl Subspace<'_> {
     ) -> Pass<'a> {
         Pass {
             lines,
-            centre: self.centre,
+            center: self.center,
             own,
             other,
             threads: self.threads,
@@ -122,7 +122,7 @@ impl Subspace<'_> {
     }
 }
 
-/// A subspace and its neighbourhood.
+/// A subspace and its neighborhood.
 pub struct LocalSubspace<'a> {
     problem: Subspace<'a>,
     u: Rowwise,
@@ -242,7 +242,7 @@ impl<'b> Objective for Subspace<'b> {
         if self.ridge == Ridge::OffMask && self.lambda != 0.0 {
             // (1−λ)P(UWᵀ) − P(Y): the rest of λ U WᵀW lies in the subspace.
             let pass = Pass {
-                centre: 0.0,
+                center: 0.0,
                 ..self.pass(self.entries.rows, &u, &weights)
             };
             slope -= faer::Scale(self.lambda) * pass.product(&weights).1.to_mat(k);
@@ -278,7 +278,7 @@ mod tests {
             for lambda in [0.0, 0.01, 0.3, 1.0] {
                 let problem = Subspace {
                     entries: observed.part(Part::All),
-                    centre: 0.1,
+                    center: 0.1,
                     lambda,
                     ridge,
                     threads: 1,
@@ -317,7 +317,7 @@ mod tests {
         let (observed, _) = Observed::new((n, m), entries.collect()).unwrap();
         let problem = Subspace {
             entries: observed.part(Part::All),
-            centre: 2.0,
+            center: 2.0,
             lambda: 0.0,
             ridge: Ridge::OffMask,
             threads: 2,
@@ -349,7 +349,7 @@ mod tests {
         let (observed, _) = Observed::new((4, 3), entries).unwrap();
         let problem = Subspace {
             entries: observed.part(Part::All),
-            centre: 0.0,
+            center: 0.0,
             lambda: 0.0,
             ridge: Ridge::OffMask,
             threads: 1,

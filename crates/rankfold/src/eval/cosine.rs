@@ -1,4 +1,4 @@
-//! The control for similarities: the cosine between the rows as they came.
+//! The baseline for similarities: the cosine between the rows as they came.
 //!
 //! An inverted index lists, for each column in use, the rows that have it. A
 //! query adds up the lists of its own columns, so that its cost is the number
@@ -19,7 +19,7 @@ pub struct Cosine<'a, R> {
     columns: Vec<u32>,
     /// Where the list of each of `columns` starts, with the end at last.
     starts: Vec<usize>,
-    /// Row and normalised value, rows rising in each list.
+    /// Row and normalized value, rows rising in each list.
     postings: Vec<(u32, R)>,
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn cosines_are_normalised_dot_products() {
+    fn cosines_are_normalized_dot_products() {
         let mut rows = Rows::<f32>::new();
         for i in 0..30_u32 {
             let entries = (0..i % 7).map(|t| ((i * t * t) % 11 + 11 * t, (i + t) as f32 - 9.5));

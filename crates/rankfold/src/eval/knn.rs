@@ -1,4 +1,4 @@
-//! Classes by the vote of the nearest rows, streamed as lists of neighbours are.
+//! Classes by the vote of the nearest rows, streamed as lists of neighbors are.
 
 use super::{Embedded, nearest, nearest_among};
 use crate::Real;
@@ -6,7 +6,7 @@ use std::convert::Infallible;
 
 /// Rows in a space where distances are Euclidean, with their classes.
 #[derive(Debug, Clone, Copy)]
-pub struct Neighbours<'a, R> {
+pub struct Neighbors<'a, R> {
     /// The rows, one after the other.
     pub values: &'a [R],
     /// The class of each.
@@ -31,8 +31,8 @@ pub struct Votes {
 #[track_caller]
 pub fn votes<R: Real>(
     k: usize,
-    train: Option<Neighbours<'_, R>>,
-    test: Neighbours<'_, R>,
+    train: Option<Neighbors<'_, R>>,
+    test: Neighbors<'_, R>,
     threads: usize,
 ) -> Votes {
     let among = train.unwrap_or(test);
@@ -90,7 +90,7 @@ mod tests {
                 };
                 let want = knn_error(k, points(&train.0, &train.1), points(&test.0, &test.1));
                 for threads in [1, 3] {
-                    let rows = |values, classes| Neighbours {
+                    let rows = |values, classes| Neighbors {
                         values,
                         classes,
                         rank,
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn without_training_rows_a_row_does_not_vote_for_itself() {
-        let rows = Neighbours {
+        let rows = Neighbors {
             values: &[0.0, 1.0, 5.0, 6.0],
             classes: &[0, 1, 0, 1],
             rank: 1,

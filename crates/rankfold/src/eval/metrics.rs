@@ -79,7 +79,7 @@ fn mean_error(predictions: &[f64], targets: &[f64], size: impl Fn(f64) -> f64) -
     errors.sum::<f64>() / targets.len() as f64
 }
 
-/// Normalised mutual information of two partitions, 2 I(C;T) / (H(C) + H(T)):
+/// Normalized mutual information of two partitions, 2 I(C;T) / (H(C) + H(T)):
 /// from 0, independent, to 1, the same up to names.
 ///
 /// Two partitions into one part each are the same: 1.
@@ -140,7 +140,7 @@ impl<'a> Points<'a> {
 /// Equally frequent labels: the smallest wins. Equally near points: the first.
 #[track_caller]
 pub fn knn_error(k: usize, train: Points<'_>, test: Points<'_>) -> f64 {
-    assert!(k > 0, "the vote needs at least one neighbour");
+    assert!(k > 0, "the vote needs at least one neighbor");
     assert_eq!(train.dimension, test.dimension, "dimensions differ");
     let train: Vec<(&[f64], u32)> = train.iter().collect();
     let mut nearest: Vec<(f64, usize)> = Vec::with_capacity(train.len());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_vote_and_ties_go_to_the_smallest_label() {
+    fn neighbors_vote_and_ties_go_to_the_smallest_label() {
         let train = Points {
             coordinates: &[0.0, 1.0, 2.0, 10.0],
             dimension: 1,
@@ -226,7 +226,7 @@ mod tests {
             labels,
         };
         assert_eq!(knn_error(1, train, test(&[3, 1])), 0.0);
-        // Two neighbours: labels 3 and 4 tie for the first point, 1 and 4 for the second.
+        // Two neighbors: labels 3 and 4 tie for the first point, 1 and 4 for the second.
         assert_eq!(knn_error(2, train, test(&[3, 4])), 0.5);
         assert_eq!(knn_error(9, train, test(&[4, 4])), 0.0);
         let damaged = Points {

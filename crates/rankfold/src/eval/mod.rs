@@ -54,6 +54,6 @@ mod retrieval;
 
 pub use cosine::Cosine;
 pub use embedded::Embedded;
-pub use knn::{Neighbours, Votes, votes};
+pub use knn::{Neighbors, Votes, votes};
 pub use nearest::{nearest, nearest_among};
 pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};

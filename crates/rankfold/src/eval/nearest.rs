@@ -76,7 +76,7 @@ fn search<E>(
             let mut scores = vec![0.0; candidates * BLOCK.min(round.len())];
             let mut heap = BinaryHeap::new();
             while let Some((queries, mut found)) = take() {
-                // Neighbouring queries share the reading of the rows.
+                // Neighboring queries share the reading of the rows.
                 for run in queries.chunk_by(|&a, &b| a + 1 == b) {
                     let scores = &mut scores[..candidates * run.len()];
                     scorer.scores(scores, run[0], run.len());

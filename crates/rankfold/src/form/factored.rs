@@ -247,11 +247,11 @@ impl<R: Real> Factored<R> {
     fn polish(&mut self) {
         let mut worn = false;
         for tall in [&mut self.left, &mut self.right] {
-            tall.gram.symmetrise();
+            tall.gram.symmetrize();
             let residual = tall
                 .gram
                 .polish_inverse(&mut tall.gram_inverse, &mut self.polish);
-            tall.gram_inverse.symmetrise();
+            tall.gram_inverse.symmetrize();
             worn |= Upkeep::worn(residual);
         }
         let residual = self

@@ -44,11 +44,11 @@ impl<R: Real> Orthonormal<R> {
             inverse: Square::zero(k),
         };
         // Twice, because the first pass may start far away.
-        (out.orthonormalise() && out.orthonormalise()).then_some(out)
+        (out.orthonormalize() && out.orthonormalize()).then_some(out)
     }
 
     /// C ← C(CᵀGC)^−½ with its inverse, by an eigendecomposition.
-    fn orthonormalise(&mut self) -> bool {
+    fn orthonormalize(&mut self) -> bool {
         let map = self.map.to_faer();
         let turned = map.transpose() * self.gram.to_faer() * &map;
         let Some(root) = Retraction::Uf.map(&symmetric::part(&turned)) else {
@@ -70,11 +70,11 @@ impl<R: Real> Orthonormal<R> {
         // Δ = CᵀGC − I.
         self.gram.product(one, &self.map);
         self.map.transposed_product(two, one);
-        two.symmetrise();
+        two.symmetrize();
         two.add_diagonal(-1.0);
         let off = two.norm();
         if off.is_nan() || off > NEAR {
-            return self.orthonormalise();
+            return self.orthonormalize();
         }
         // C ← C(I − ½Δ + ⅜Δ²) and C⁻¹ ← (I + ½Δ − ⅛Δ²)C⁻¹, without the squares where
         // they are below rounding.
@@ -111,7 +111,7 @@ impl<R: Real> Orthonormal<R> {
         let k = self.map.size();
         let sound = self.map.invert(&mut self.inverse, &mut Square::zero(k));
         // A Gram matrix far from I costs digits; the second pass gives them back.
-        sound && (retraction != Retraction::Uf || self.orthonormalise())
+        sound && (retraction != Retraction::Uf || self.orthonormalize())
     }
 
     /// What tells how well Ũ and C serve: the condition of G is that of C squared,
@@ -148,7 +148,7 @@ impl<R: Real> Orthonormal<R> {
             }
             gram.add_outer([&wide], [&wide]);
         }
-        Some(self.orthonormalise())
+        Some(self.orthonormalize())
     }
 
     /// ‖UᵀU − I‖ from the rows.
@@ -208,7 +208,7 @@ pub(super) fn after_update<R: Real, const N: usize>(
     }
     if due == Due::Polish {
         for side in &mut sides {
-            side.gram.symmetrise();
+            side.gram.symmetrize();
             let Orthonormal { map, inverse, .. } = &mut **side;
             map.polish_inverse(inverse, work);
         }

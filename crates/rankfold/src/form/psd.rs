@@ -213,16 +213,16 @@ impl<R: Real> Psd<R> {
 
     fn polish(&mut self) {
         let tall = &mut self.factor;
-        tall.gram.symmetrise();
+        tall.gram.symmetrize();
         let gram = tall
             .gram
             .polish_inverse(&mut tall.gram_inverse, &mut self.polish);
-        tall.gram_inverse.symmetrise();
-        self.core.symmetrise();
+        tall.gram_inverse.symmetrize();
+        self.core.symmetrize();
         let core = self
             .core
             .polish_inverse(&mut self.core_inverse, &mut self.polish);
-        self.core_inverse.symmetrise();
+        self.core_inverse.symmetrize();
         if Upkeep::worn(gram) || Upkeep::worn(core) {
             self.refresh();
         }

@@ -263,7 +263,7 @@ impl<R: Real> Tall<R> {
             }
             gram.add_outer([&wide], [&wide]);
         }
-        gram.symmetrise();
+        gram.symmetrize();
         gram
     }
 

@@ -4,7 +4,7 @@
 //! Rounds order the messages of a sender. A round is a step of the sender, and clocks
 //! never fall behind what they hear [Lamport 1978]. So an agent that comes back from
 //! an old checkpoint, and would say again what is known to be late, is ahead of
-//! itself as soon as it has heard from a neighbour.
+//! itself as soon as it has heard from a neighbor.
 
 use super::message::{LAST_ROUND, Message, Reader, Refusal, Writer};
 use super::own::{Course, curvature};
@@ -46,9 +46,9 @@ pub enum Received {
     Rejected(Refusal),
 }
 
-/// The last that was heard from a neighbour.
+/// The last that was heard from a neighbor.
 #[derive(Debug, Clone)]
-struct Neighbour {
+struct Neighbor {
     id: usize,
     heard: Option<(u64, Mat<f64>)>,
 }
@@ -60,18 +60,18 @@ pub struct Agent<W> {
     work: W,
     rho: f64,
     local: Local,
-    neighbours: Vec<Neighbour>,
+    neighbors: Vec<Neighbor>,
     round: u64,
     course: Course,
     counters: Counters,
 }
 
 impl<W: Work> Agent<W> {
-    /// An agent with its number, its neighbours, ρ, and the subspace it starts from.
+    /// An agent with its number, its neighbors, ρ, and the subspace it starts from.
     pub fn new(
         id: usize,
         work: W,
-        neighbours: &[usize],
+        neighbors: &[usize],
         rho: f64,
         start: &Mat<f64>,
     ) -> Result<Self> {
@@ -89,13 +89,13 @@ impl<W: Work> Agent<W> {
                 "the cost of agent {id} is not finite where it starts"
             )));
         }
-        let neighbour = |&id: &usize| Neighbour { id, heard: None };
+        let neighbor = |&id: &usize| Neighbor { id, heard: None };
         Ok(Agent {
             id,
             work,
             rho,
             local,
-            neighbours: neighbours.iter().map(neighbour).collect(),
+            neighbors: neighbors.iter().map(neighbor).collect(),
             round: 0,
             course: Course::default(),
             counters: Counters::default(),
@@ -141,7 +141,7 @@ impl<W: Work> Agent<W> {
         self.counters
     }
 
-    /// Its subspace, for any neighbour; counted as sent.
+    /// Its subspace, for any neighbor; counted as sent.
     pub fn message(&mut self) -> Vec<u8> {
         let message = Message {
             sender: self.id,
@@ -161,18 +161,18 @@ impl<W: Work> Agent<W> {
             Ok(message) => message,
             Err(refusal) => return self.reject(refusal),
         };
-        let found = self.neighbours.iter_mut().find(|n| n.id == message.sender);
-        let Some(neighbour) = found else {
+        let found = self.neighbors.iter_mut().find(|n| n.id == message.sender);
+        let Some(neighbor) = found else {
             return self.reject(Refusal::Stranger(message.sender as u64));
         };
         self.round = self.round.max(message.round);
-        match &neighbour.heard {
+        match &neighbor.heard {
             Some((round, _)) if message.round <= *round => {
                 self.counters.stale += 1;
                 Received::Stale
             }
             _ => {
-                neighbour.heard = Some((message.round, message.subspace));
+                neighbor.heard = Some((message.round, message.subspace));
                 self.counters.accepted += 1;
                 Received::Accepted
             }
@@ -187,7 +187,7 @@ impl<W: Work> Agent<W> {
     /// A step that it chooses by itself; false where none was possible.
     pub fn own_step(&mut self) -> bool {
         let heard: Vec<&Mat<f64>> = self
-            .neighbours
+            .neighbors
             .iter()
             .filter_map(|n| n.heard.as_ref().map(|(_, u)| u))
             .collect();
@@ -197,7 +197,7 @@ impl<W: Work> Agent<W> {
         self.count(moved)
     }
 
-    /// A step of a given size on the cost of its pair with a neighbour
+    /// A step of a given size on the cost of its pair with a neighbor
     /// [Mishra2019, algorithm 1]:
     ///
     /// ```text
@@ -205,7 +205,7 @@ impl<W: Work> Agent<W> {
     /// U ← Exp_U(−γξ)
     /// ```
     ///
-    /// Without anything heard from the neighbour it is a step on its own cost. False
+    /// Without anything heard from the neighbor it is a step on its own cost. False
     /// where it was not possible.
     pub fn pair_step(&mut self, with: usize, size: f64, precondition: bool) -> bool {
         let moved = match self.pair_target(with, size, precondition) {
@@ -220,10 +220,10 @@ impl<W: Work> Agent<W> {
 
     fn pair_target(&self, with: usize, size: f64, precondition: bool) -> Option<Local> {
         let (u, k) = (&self.local.u, self.local.u.ncols());
-        let weight = 1.0 / self.neighbours.len().max(1) as f64;
+        let weight = 1.0 / self.neighbors.len().max(1) as f64;
         let mut slope = faer::Scale(weight) * &self.local.gradient;
-        let neighbour = self.neighbours.iter().find(|n| n.id == with);
-        if let Some((_, there)) = neighbour.and_then(|n| n.heard.as_ref()) {
+        let neighbor = self.neighbors.iter().find(|n| n.id == with);
+        if let Some((_, there)) = neighbor.and_then(|n| n.heard.as_ref()) {
             slope -= faer::Scale(self.rho) * Grassmann::log(u, there)?;
         }
         if precondition {
@@ -247,13 +247,13 @@ impl<W: Work> Agent<W> {
     /// All that it knows beside its data, as bytes.
     pub fn checkpoint(&self) -> Vec<u8> {
         let (m, k) = (self.local.u.nrows(), self.local.u.ncols());
-        let mut out = Writer::new(MAGIC, 8 * (30 + m * k * (1 + self.neighbours.len())));
+        let mut out = Writer::new(MAGIC, 8 * (30 + m * k * (1 + self.neighbors.len())));
         let c = self.counters;
         for word in [
             self.id as u64,
             m as u64,
             k as u64,
-            self.neighbours.len() as u64,
+            self.neighbors.len() as u64,
             self.round,
             c.steps,
             c.refused_steps,
@@ -276,11 +276,11 @@ impl<W: Work> Agent<W> {
             out.matrix(prior);
         }
         out.matrix(&self.local.u);
-        for neighbour in &self.neighbours {
-            out.word(neighbour.id as u64);
+        for neighbor in &self.neighbors {
+            out.word(neighbor.id as u64);
             // 0 where nothing was heard, else the round and one more.
-            out.word(neighbour.heard.as_ref().map_or(0, |(round, _)| round + 1));
-            if let Some((_, u)) = &neighbour.heard {
+            out.word(neighbor.heard.as_ref().map_or(0, |(round, _)| round + 1));
+            if let Some((_, u)) = &neighbor.heard {
                 out.matrix(u);
             }
         }
@@ -292,22 +292,22 @@ impl<W: Work> Agent<W> {
     pub fn restore(
         id: usize,
         work: W,
-        neighbours: &[usize],
+        neighbors: &[usize],
         rho: f64,
         rank: usize,
         checkpoint: &[u8],
     ) -> Result<Self> {
-        let found = Self::parse(id, &work, neighbours, rank, checkpoint);
+        let found = Self::parse(id, &work, neighbors, rank, checkpoint);
         let (u, heard, round, course, counters) = found.ok_or_else(|| {
             Error::input(format!("this is no checkpoint of agent {id} in this run"))
         })?;
         let local = work.local(&u, course.prior.as_ref());
-        let neighbour = |(&id, heard)| Neighbour { id, heard };
+        let neighbor = |(&id, heard)| Neighbor { id, heard };
         Ok(Agent {
             id,
             rho,
             local,
-            neighbours: neighbours.iter().zip(heard).map(neighbour).collect(),
+            neighbors: neighbors.iter().zip(heard).map(neighbor).collect(),
             round,
             course,
             counters,
@@ -319,7 +319,7 @@ impl<W: Work> Agent<W> {
     fn parse(
         id: usize,
         work: &W,
-        neighbours: &[usize],
+        neighbors: &[usize],
         rank: usize,
         bytes: &[u8],
     ) -> Option<(
@@ -331,7 +331,7 @@ impl<W: Work> Agent<W> {
     )> {
         let mut words = Reader::checked(MAGIC, bytes)?;
         let m = work.dimension();
-        let want = [id as u64, m as u64, rank as u64, neighbours.len() as u64];
+        let want = [id as u64, m as u64, rank as u64, neighbors.len() as u64];
         for want in want {
             (words.word()? == want).then_some(())?;
         }
@@ -366,8 +366,8 @@ impl<W: Work> Agent<W> {
             course.prior = Some(prior);
         }
         let u = words.subspace(m, rank)?;
-        let mut heard = Vec::with_capacity(neighbours.len());
-        for &id in neighbours {
+        let mut heard = Vec::with_capacity(neighbors.len());
+        for &id in neighbors {
             (words.word()? == id as u64).then_some(())?;
             heard.push(match words.word()? {
                 0 => None,

@@ -14,7 +14,7 @@ use crate::batch::View;
 use crate::batch::normal::Normal;
 use crate::batch::pass::{by_width, dot_row};
 use crate::batch::rowwise::Rowwise;
-use crate::kernel::vectorised;
+use crate::kernel::vectorized;
 use crate::{Result, memory};
 use faer::Mat;
 use std::ops::Range;
@@ -30,12 +30,12 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Some of the columns of a matrix, with `centre` subtracted from all entries; λ
+    /// Some of the columns of a matrix, with `center` subtracted from all entries; λ
     /// is from 0 to 1.
     pub fn new(
         entries: View<'_>,
         columns: Range<usize>,
-        centre: f64,
+        center: f64,
         lambda: f64,
     ) -> Result<Columns> {
         let count: usize = columns.clone().map(|j| entries.columns.count(j)).sum();
@@ -50,7 +50,7 @@ impl Columns {
         for j in columns {
             let (index, value) = entries.columns.line(j);
             out.index.extend_from_slice(index);
-            out.value.extend(value.iter().map(|y| y - centre));
+            out.value.extend(value.iter().map(|y| y - center));
             out.starts.push(out.index.len());
         }
         Ok(out)
@@ -134,7 +134,7 @@ impl Columns {
     }
 }
 
-vectorised! {
+vectorized! {
     /// Adds the products of a column's residuals with its weights to rows of the
     /// slope, and squares to the sums.
     fn spread<; W>(sums: &mut [f64; 2], slope: &mut [f64], line: (&[u32], &[f64]), rows: &[f64], weights: &[f64], known: f64) {
@@ -156,7 +156,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// Σ (row of `along` · weights) row of U, over the entries of a column.
     fn draw<; W>(out: &mut [f64], index: &[u32], rows: &[f64], along: &[f64], weights: &[f64]) {
         let w = if W == 0 { weights.len() } else { W };
@@ -171,7 +171,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// Adds (row of `along` · weights − row of U · change) weights to the rows of a
     /// column.
     fn turn<; W>(out: &mut [f64], index: &[u32], rows: &[f64], along: &[f64], weights: &[f64], change: &[f64]) {
@@ -187,7 +187,7 @@ vectorised! {
     }
 }
 
-vectorised! {
+vectorized! {
     /// Adds w wᵀ, its upper part by rows, to the blocks of the rows of a column.
     fn square<>(blocks: &mut [f64], index: &[u32], weights: &[f64]) {
         let k = weights.len();
@@ -242,7 +242,7 @@ impl Work for Columns {
 
     /// With the weights following U: their change solves the same normal equations
     /// [Kaufman 1975].
-    fn bend(&self, at: &Local, along: &Mat<f64>) -> Mat<f64> {
+    fn hessian_product(&self, at: &Local, along: &Mat<f64>) -> Mat<f64> {
         let (k, width) = (at.u.ncols(), at.rows.width);
         let eta = Rowwise::from_mat(along);
         let mut out = Rowwise::zero(self.rows, k);
@@ -332,7 +332,7 @@ pub(super) mod tests {
             for lambda in [0.0, 0.01, 0.3, 1.0] {
                 let problem = Subspace {
                     entries: observed.part(Part::All),
-                    centre: 0.2,
+                    center: 0.2,
                     lambda,
                     ridge: Ridge::OffMask,
                     threads: 1,
@@ -353,7 +353,7 @@ pub(super) mod tests {
                 );
                 assert!((local.weights() - want.weights()).norm_max() < 1e-9 * scale);
                 let eta = Grassmann::project(&u, &matrix(13, k, 2));
-                let bent = Grassmann::project(&u, &own.bend(&local, &eta));
+                let bent = Grassmann::project(&u, &own.hessian_product(&local, &eta));
                 let want = &want.hessian(std::slice::from_ref(&eta))[0];
                 assert!((bent - want).norm_max() < 1e-8 * (1.0 + want.norm_max()));
             }

@@ -15,7 +15,7 @@ const NAMED: usize = 8;
 /// A connected graph without loops, in which no edge comes twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    neighbours: Vec<Vec<usize>>,
+    neighbors: Vec<Vec<usize>>,
     edges: Vec<(usize, usize)>,
 }
 
@@ -27,7 +27,7 @@ impl Graph {
                 "gossip needs at least 2 agents, found {agents}"
             )));
         }
-        let mut neighbours = vec![Vec::new(); agents];
+        let mut neighbors = vec![Vec::new(); agents];
         let mut kept = Vec::new();
         for (a, b) in edges {
             if let Some(outside) = [a, b].into_iter().find(|&i| i >= agents) {
@@ -41,15 +41,15 @@ impl Graph {
                     "an edge leads from agent {a} to itself"
                 )));
             }
-            if !neighbours[a].contains(&b) {
-                neighbours[a].push(b);
-                neighbours[b].push(a);
+            if !neighbors[a].contains(&b) {
+                neighbors[a].push(b);
+                neighbors[b].push(a);
                 kept.push((a.min(b), a.max(b)));
             }
         }
-        neighbours.iter_mut().for_each(|list| list.sort_unstable());
+        neighbors.iter_mut().for_each(|list| list.sort_unstable());
         let graph = Graph {
-            neighbours,
+            neighbors,
             edges: kept,
         };
         match graph.parts() {
@@ -106,7 +106,7 @@ impl Graph {
 
     /// How many agents there are.
     pub fn agents(&self) -> usize {
-        self.neighbours.len()
+        self.neighbors.len()
     }
 
     /// The edges, in the order they were given.
@@ -114,14 +114,14 @@ impl Graph {
         &self.edges
     }
 
-    /// The neighbours of an agent, rising.
-    pub fn neighbours(&self, agent: usize) -> &[usize] {
-        &self.neighbours[agent]
+    /// The neighbors of an agent, rising.
+    pub fn neighbors(&self, agent: usize) -> &[usize] {
+        &self.neighbors[agent]
     }
 
     /// What an agent's own cost weighs in each of its pairs: 1/degree.
     pub fn weight(&self, agent: usize) -> f64 {
-        1.0 / self.neighbours[agent].len() as f64
+        1.0 / self.neighbors[agent].len() as f64
     }
 
     /// The edges in groups that share no agent: those of a group may be used at
@@ -154,7 +154,7 @@ impl Graph {
             let mut part = vec![first];
             let mut at = 0;
             while at < part.len() {
-                for &next in &self.neighbours[part[at]] {
+                for &next in &self.neighbors[part[at]] {
                     if !std::mem::replace(&mut seen[next], true) {
                         part.push(next);
                     }
@@ -246,7 +246,7 @@ pub(super) mod tests {
         assert_eq!(Graph::ring(5).unwrap().edges().len(), 5);
         assert_eq!(Graph::grid(12).unwrap().edges().len(), 17);
         assert_eq!(Graph::grid(7).unwrap(), Graph::path(7).unwrap());
-        assert_eq!(Graph::star(5).unwrap().neighbours(0), [1, 2, 3, 4]);
+        assert_eq!(Graph::star(5).unwrap().neighbors(0), [1, 2, 3, 4]);
         assert_eq!(Graph::random(9, 4).unwrap(), Graph::random(9, 4).unwrap());
     }
 

@@ -51,7 +51,7 @@ pub enum Refusal {
     Round(u64),
     /// Numbers that are not finite, or columns that are not orthonormal.
     NotASubspace,
-    /// A sender that is no neighbour.
+    /// A sender that is no neighbor.
     Stranger(u64),
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Refusal {
             Refusal::Checksum => f.write_str("the checksum is not that of the message"),
             Refusal::Round(round) => write!(f, "round {round} is beyond {LAST_ROUND}"),
             Refusal::NotASubspace => f.write_str("the columns are not orthonormal"),
-            Refusal::Stranger(sender) => write!(f, "agent {sender} is no neighbour"),
+            Refusal::Stranger(sender) => write!(f, "agent {sender} is no neighbor"),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Learning together without a centre: agents that own parts of the data agree on a
+//! Learning together without a center: agents that own parts of the data agree on a
 //! subspace, and tell each other nothing else (Mishra and others, 2019).
 //!
 //! ```text
-//! minimise Σ f_i(U_i) + ρ/2 Σ dist²(U_i, U_j) over the edges (i, j) of a graph
+//! minimize Σ f_i(U_i) + ρ/2 Σ dist²(U_i, U_j) over the edges (i, j) of a graph
 //! ```
 //!
 //! A [`Graph`] says who talks to whom. An [`Agent`] has [`Work`], columns of a matrix

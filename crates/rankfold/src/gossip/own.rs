@@ -1,17 +1,17 @@
 //! Steps that an agent chooses by itself: no step size is given, and its clock is the
 //! number of its own steps.
 //!
-//! An agent remembers the last subspace Ũ_j of each neighbour, and lowers its whole
+//! An agent remembers the last subspace Ũ_j of each neighbor, and lowers its whole
 //! local cost, by a Gauss–Newton step with one direction:
 //!
 //! ```text
 //! φ(U) = f(U) + ρ/2 Σ_j dist²(U, Ũ_j)          ξ = grad f − ρ Σ_j Log_U(Ũ_j)
-//! ζ_row = (B_row + cI)⁻¹ ξ_row                 c = ρ (neighbours + 1)
+//! ζ_row = (B_row + cI)⁻¹ ξ_row                 c = ρ (neighbors + 1)
 //! U ← Exp_U(−γζ)                               γ = ⟨ξ,ζ⟩ / (⟨ζ,Hζ⟩ + c⟨ζ,ζ⟩)
 //! ```
 //!
 //! B_row are the diagonal blocks of the Hessian. Because φ does not depend on which
-//! neighbour spoke last, all agents rest only where the cost of all of them is
+//! neighbor spoke last, all agents rest only where the cost of all of them is
 //! stationary: steps need not shrink, and late or lost messages cost time only. The 1
 //! in c is for the other end of the edge, which moves at the same time: without it two
 //! agents with ρ far above their curvature would change places forever.
@@ -144,7 +144,7 @@ impl Course {
         &mut self,
         work: &W,
         local: &mut Local,
-        neighbours: &[&Mat<f64>],
+        neighbors: &[&Mat<f64>],
         rho: f64,
     ) -> bool {
         self.set_prior(work, local);
@@ -152,20 +152,20 @@ impl Course {
         let curvature = mean_block(&blocks, &beside);
         let rho = self.rho(rho, &curvature, local.cost);
         self.steps += 1;
-        let Some(pulls) = pulls(&local.u, neighbours) else {
+        let Some(pulls) = pulls(&local.u, neighbors) else {
             return false;
         };
-        let damping = match neighbours.is_empty() {
+        let damping = match neighbors.is_empty() {
             true => 0.0,
-            false => rho * (neighbours.len() + 1) as f64,
+            false => rho * (neighbors.len() + 1) as f64,
         };
         let slope = &local.gradient - faer::Scale(rho) * &pulls.sum;
         let Some(direction) = scaled(&local.u, &slope, blocks, &beside, &curvature, damping) else {
             return false;
         };
         let gain = dot(&slope, &direction);
-        let bend = dot(&work.bend(local, &direction), &direction).max(0.0);
-        let size = gain / (bend + damping * dot(&direction, &direction));
+        let hessian_product = dot(&work.hessian_product(local, &direction), &direction).max(0.0);
+        let size = gain / (hessian_product + damping * dot(&direction, &direction));
         if !(gain > 0.0 && size.is_finite()) {
             return false;
         }
@@ -176,7 +176,7 @@ impl Course {
             let there = Grassmann::exp(&local.u, &(faer::Scale(-size) * &direction));
             if let Some(there) = there {
                 let found = work.local(&there, self.prior.as_ref());
-                let squares = pulls_squares(&there, neighbours);
+                let squares = pulls_squares(&there, neighbors);
                 let cost = found.cost + 0.5 * rho * squares;
                 // Rounding may hide a decrease close to the end.
                 if cost <= here - 1e-4 * size * gain + 1e-12 * here.abs() {
@@ -196,12 +196,12 @@ struct Pulls {
     squares: f64,
 }
 
-fn pulls(u: &Mat<f64>, neighbours: &[&Mat<f64>]) -> Option<Pulls> {
+fn pulls(u: &Mat<f64>, neighbors: &[&Mat<f64>]) -> Option<Pulls> {
     let mut out = Pulls {
         sum: Mat::zeros(u.nrows(), u.ncols()),
         squares: 0.0,
     };
-    for there in neighbours {
+    for there in neighbors {
         let log = Grassmann::log(u, there)?;
         out.squares += log.squared_norm_l2();
         out.sum += log;
@@ -209,9 +209,9 @@ fn pulls(u: &Mat<f64>, neighbours: &[&Mat<f64>]) -> Option<Pulls> {
     Some(out)
 }
 
-fn pulls_squares(u: &Mat<f64>, neighbours: &[&Mat<f64>]) -> f64 {
+fn pulls_squares(u: &Mat<f64>, neighbors: &[&Mat<f64>]) -> f64 {
     let square = |there: &&Mat<f64>| Grassmann::distance(u, there).powi(2);
-    neighbours.iter().map(square).sum()
+    neighbors.iter().map(square).sum()
 }
 
 /// σ² Σ⁻¹, where weights have covariance Σ and residuals variance σ², as a step of EM

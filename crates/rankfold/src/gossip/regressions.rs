@@ -142,7 +142,7 @@ impl Work for Regressions {
         Local::new(u, Rowwise::from_mat(u), self.pass(u, prior))
     }
 
-    fn bend(&self, at: &Local, along: &Mat<f64>) -> Mat<f64> {
+    fn hessian_product(&self, at: &Local, along: &Mat<f64>) -> Mat<f64> {
         let k = at.u.ncols();
         let (x, y) = self.tasks.rows(0..self.len());
         let z = Rowwise::from_mat(&(x * &at.u));
@@ -250,7 +250,7 @@ pub(super) mod tests {
                 assert!(gap.norm_max() < 1e-9, "{k} {lambda}: {}", gap.norm_max());
                 assert!((local.weights() - want.weights()).norm_max() < 1e-9);
                 let eta = Grassmann::project(&u, &matrix(8, k, 2));
-                let bent = Grassmann::project(&u, &own.bend(&local, &eta));
+                let bent = Grassmann::project(&u, &own.hessian_product(&local, &eta));
                 let want = &want.hessian(std::slice::from_ref(&eta))[0];
                 let gap = (bent - want).norm_max();
                 assert!(gap < 1e-8 * (1.0 + want.norm_max()), "{k} {lambda}: {gap}");

@@ -204,7 +204,7 @@ pub struct Status {
     pub slots: u64,
     /// Σ f_i(U_i) + ρ/2 Σ dist²(U_i, U_j).
     pub cost: f64,
-    /// The largest distance between neighbours.
+    /// The largest distance between neighbors.
     pub consensus: f64,
     /// What all agents did and met.
     pub counters: Counters,
@@ -246,9 +246,9 @@ impl<W: Work + Clone> Simulation<W> {
             )));
         }
         let rank = starts[0].ncols();
-        Self::made(works, graph, rho, rank, settings, |i, work, neighbours| {
+        Self::made(works, graph, rho, rank, settings, |i, work, neighbors| {
             let start = &starts[i.min(starts.len() - 1)];
-            Agent::new(i, work, neighbours, rho, start)
+            Agent::new(i, work, neighbors, rho, start)
         })
     }
 
@@ -270,7 +270,7 @@ impl<W: Work + Clone> Simulation<W> {
         let mut works: Vec<Option<W>> = works.into_iter().map(Some).collect();
         let agents = map_rows(&mut works, 1, 1, settings.threads, |i, work| {
             let work = work[0].take().expect("each is taken once");
-            agent(i, work, graph.neighbours(i))
+            agent(i, work, graph.neighbors(i))
         });
         Ok(Simulation {
             agents: agents.into_iter().collect::<Result<_>>()?,
@@ -334,8 +334,8 @@ impl<W: Work + Clone> Simulation<W> {
         let expected = identity(&graph, rho, rank, &settings);
         let parsed = Parsed::read(checkpoint, &expected, n)
             .ok_or_else(|| Error::input("this is no checkpoint of this simulation"))?;
-        let mut out = Self::made(works, graph, rho, rank, settings, |i, work, neighbours| {
-            Agent::restore(i, work, neighbours, rho, rank, parsed.agents[i])
+        let mut out = Self::made(works, graph, rho, rank, settings, |i, work, neighbors| {
+            Agent::restore(i, work, neighbors, rho, rank, parsed.agents[i])
         })?;
         out.slots = parsed.slots;
         [out.edges, out.faults] = parsed.random;
@@ -405,8 +405,8 @@ impl<W: Work + Clone> Simulation<W> {
                 && let Some(bytes) = self.saved[i].take()
             {
                 let work = self.agents[i].work().clone();
-                let neighbours = self.graph.neighbours(i);
-                self.agents[i] = Agent::restore(i, work, neighbours, self.rho, self.rank, &bytes)?;
+                let neighbors = self.graph.neighbors(i);
+                self.agents[i] = Agent::restore(i, work, neighbors, self.rho, self.rank, &bytes)?;
                 self.alive[i] = true;
             }
         }

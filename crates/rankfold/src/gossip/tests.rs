@@ -61,7 +61,7 @@ fn gradients_agree_with_differences() {
             (slope - measured).abs() < 1e-6 * (1.0 + slope.abs()),
             "{slope} {measured}"
         );
-        assert!(dot(&work.bend(&local, &eta), &eta) >= 0.0);
+        assert!(dot(&work.hessian_product(&local, &eta), &eta) >= 0.0);
     }
     let prior = Mat::from_fn(2, 2, |i, j| if i == j { 0.7 } else { 0.2 });
     for lambda in [0.0, 0.01, 1.0] {
@@ -100,10 +100,10 @@ fn own_steps_lower_the_cost_to_a_stationary_point() {
             for _ in 0..600 {
                 simulation.slot().unwrap();
             }
-            // The whole gradient of each agent vanishes, with all of its neighbours.
+            // The whole gradient of each agent vanishes, with all of its neighbors.
             for agent in simulation.agents() {
                 let mut slope = agent.local().gradient.clone();
-                for &j in graph.neighbours(agent.id()) {
+                for &j in graph.neighbors(agent.id()) {
                     let there = simulation.agents()[j].subspace();
                     slope -= faer::Scale(2.0) * Grassmann::log(agent.subspace(), there).unwrap();
                 }
@@ -157,7 +157,7 @@ fn an_agent_goes_on_from_its_checkpoint_to_the_bit() {
         let bytes = agent.checkpoint();
         let again = |id: usize, rank: usize, bytes: &[u8]| {
             let work = agent.work().clone();
-            Agent::restore(id, work, graph.neighbours(1), 2.0, rank, bytes)
+            Agent::restore(id, work, graph.neighbors(1), 2.0, rank, bytes)
         };
         let mut back = again(1, 2, &bytes).unwrap();
         assert!(again(1, 3, &bytes).is_err());
@@ -282,7 +282,7 @@ fn an_old_checkpoint_is_heard_again_after_one_message() {
     let old = simulation.agents()[0].checkpoint();
     (0..20).for_each(|_| simulation.slot().unwrap());
     let work = simulation.agents()[0].work().clone();
-    let mut back = Agent::restore(0, work, graph.neighbours(0), 2.0, 2, &old).unwrap();
+    let mut back = Agent::restore(0, work, graph.neighbors(0), 2.0, 2, &old).unwrap();
     let mut other = simulation.agents()[1].clone();
     assert_eq!(other.receive(&back.message()), Received::Stale);
     other.own_step();
@@ -327,7 +327,7 @@ fn messages_of_strangers_late_and_broken_ones_change_nothing() {
 }
 
 #[test]
-fn agents_without_data_follow_their_neighbours() {
+fn agents_without_data_follow_their_neighbors() {
     let observed = observed(10, 24);
     let part = |range| Columns::new(observed.part(Part::All), range, 0.0, 0.1).unwrap();
     // Column 2 has no entries.

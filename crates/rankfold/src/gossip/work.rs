@@ -24,7 +24,7 @@ pub trait Work: Send + Sync {
 
     /// The Gauss–Newton Hessian at a subspace along a tangent vector, before it is
     /// projected: one more pass.
-    fn bend(&self, at: &Local, along: &Mat<f64>) -> Mat<f64>;
+    fn hessian_product(&self, at: &Local, along: &Mat<f64>) -> Mat<f64>;
 
     /// For each row of U an r×r matrix, one after the other with its upper part only,
     /// and another one that is added to all of them: the diagonal blocks of the

@@ -74,7 +74,7 @@ impl Square {
 
     /// Overwrites a positive definite S by R upper triangular with a positive
     /// diagonal and RᵀR = S. False where S is not positive definite.
-    pub(crate) fn factorise(&mut self) -> bool {
+    pub(crate) fn factorize(&mut self) -> bool {
         let k = self.size();
         for i in 0..k {
             for j in i..k {
@@ -168,7 +168,7 @@ mod tests {
             a.transposed_product(&mut s, &a);
             s.add_diagonal(0.1);
             let mut r = s.clone();
-            assert!(r.factorise());
+            assert!(r.factorize());
             assert!(off(&r, &cholesky_upper(&s).unwrap()) < 1e-13);
             r.invert_upper(&mut out);
             assert!((r.to_faer() * out.to_faer() - &unit).norm_l2() < 1e-12);
@@ -191,6 +191,6 @@ mod tests {
         let flat = Square::from_fn(k, |i, j| ((i + 1) * (j + 1)) as f64);
         assert!(!flat.invert(&mut out, &mut work));
         assert!(!Square::from_fn(k, |_, _| f64::NAN).invert(&mut out, &mut work));
-        assert!(!Square::from_fn(k, |_, _| -1.0).factorise());
+        assert!(!Square::from_fn(k, |_, _| -1.0).factorize());
     }
 }

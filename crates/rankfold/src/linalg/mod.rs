@@ -71,7 +71,7 @@ pub(crate) fn invert_definite(s: &Square) -> Option<Square> {
     let r = cholesky_upper(s)?;
     let inverse_r = solve_upper(&r, &Mat::identity(s.size(), s.size()));
     let mut inverse = Square::from_faer(&(&inverse_r * inverse_r.transpose()));
-    inverse.symmetrise();
+    inverse.symmetrize();
     Some(inverse)
 }
 

@@ -15,8 +15,8 @@ pub fn principal_coordinates(points: &[f64], dimension: usize, count: usize) -> 
     let mean: Vec<f64> = (0..dimension)
         .map(|j| (0..n).map(|i| at(i, j)).sum::<f64>() / n as f64)
         .collect();
-    let centred = Mat::from_fn(n, dimension, |i, j| at(i, j) - mean[j]);
-    let covariance = centred.transpose() * &centred;
+    let centered = Mat::from_fn(n, dimension, |i, j| at(i, j) - mean[j]);
+    let covariance = centered.transpose() * &centered;
     if (0..dimension).any(|j| !covariance[(j, j)].is_finite()) {
         return None;
     }
@@ -39,7 +39,7 @@ pub fn principal_coordinates(points: &[f64], dimension: usize, count: usize) -> 
     for i in 0..n {
         for &(column, sign) in &columns {
             let dot: f64 = (0..dimension)
-                .map(|j| centred[(i, j)] * directions[(j, column)])
+                .map(|j| centered[(i, j)] * directions[(j, column)])
                 .sum();
             out.push(sign * dot);
         }

@@ -159,7 +159,7 @@ impl Square {
     }
 
     /// Makes a nearly symmetric matrix exactly symmetric.
-    pub(crate) fn symmetrise(&mut self) {
+    pub(crate) fn symmetrize(&mut self) {
         for i in 0..self.k {
             for j in 0..i {
                 let mean = 0.5 * (self.get(i, j) + self.get(j, i));

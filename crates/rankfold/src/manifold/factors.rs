@@ -4,7 +4,7 @@ use super::{Blocks, FixedRank, Manifold, beside, combine, dot};
 use faer::Mat;
 
 /// G and H without any regard for W = G Hᵀ: what maximum-margin matrix
-/// factorisation descends on. How it moves depends on how W is factored.
+/// factorization descends on. How it moves depends on how W is factored.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Factors;
 

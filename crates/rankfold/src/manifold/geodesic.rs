@@ -128,7 +128,7 @@ impl Grassmann {
             if size < 1e-12 {
                 break;
             }
-            // Points that are far apart bend the space: then shorter steps.
+            // Points that are far apart hessian_product the space: then shorter steps.
             if size > before {
                 step *= 0.5;
             }

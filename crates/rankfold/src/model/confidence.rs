@@ -128,7 +128,7 @@ impl<'a, R: Real> Confidence<'a, R> {
         }
     }
 
-    /// Scores that favour what is not known yet: mean + `deviations` · standard
+    /// Scores that favor what is not known yet: mean + `deviations` · standard
     /// deviation.
     pub fn upper(&self, deviations: f64) -> impl Scorer + '_ {
         Upper {

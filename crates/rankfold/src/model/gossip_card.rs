@@ -9,7 +9,7 @@ pub struct GossipCard {
     pub agents: u64,
     /// Who talked to whom.
     pub graph: String,
-    /// The weight of squared distances between neighbours.
+    /// The weight of squared distances between neighbors.
     pub rho: f64,
     /// Which edges a slot used.
     pub schedule: String,
@@ -22,7 +22,7 @@ pub struct GossipCard {
     pub slots: u64,
     /// The cost of all agents at the end.
     pub cost: f64,
-    /// The largest distance between neighbours at the end.
+    /// The largest distance between neighbors at the end.
     pub consensus: f64,
     /// Messages sent.
     pub messages: u64,

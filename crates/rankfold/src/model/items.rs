@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum KernelFunction {
     /// x · y.
     Linear,
-    /// exp(−γ ‖x − y‖²), centred. Without γ it is 1 over the mean squared distance.
+    /// exp(−γ ‖x − y‖²), centered. Without γ it is 1 over the mean squared distance.
     Gaussian {
         /// γ.
         gamma: Option<f64>,

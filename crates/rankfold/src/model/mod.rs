@@ -173,7 +173,7 @@ pub struct Card {
     /// How agents agreed on it, when they did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gossip: Option<GossipCard>,
-    /// λ of its regulariser, when it has one.
+    /// λ of its regularizer, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regularization: Option<f64>,
     /// The way back to orthonormal columns, in the polar geometry.

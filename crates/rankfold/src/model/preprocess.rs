@@ -175,7 +175,7 @@ impl Preprocess {
             let entries = rows.len() as u128 * columns as u128;
             memory::require(
                 entries * (4 + size_of::<R>() as u128),
-                "standardising, which leaves no zeros,",
+                "standardizing, which leaves no zeros,",
             )?;
         }
         let mut out = Rows::new();
@@ -189,7 +189,7 @@ impl Preprocess {
         Ok(out)
     }
 
-    /// One row as the model sees it; `wide` is scratch. Standardising leaves no
+    /// One row as the model sees it; `wide` is scratch. Standardizing leaves no
     /// zeros, so the row has all columns then.
     pub(crate) fn apply_row<R: Real>(
         &self,
@@ -199,9 +199,9 @@ impl Preprocess {
         wide: &mut Vec<f64>,
     ) {
         let known = || row.iter().filter(|&(j, _)| (j as usize) < columns);
-        let centred = self.mean.as_ref().zip(self.scale.as_ref());
+        let centered = self.mean.as_ref().zip(self.scale.as_ref());
         wide.clear();
-        match centred {
+        match centered {
             Some((mean, scale)) => {
                 wide.extend(mean.iter().zip(scale).map(|(m, s)| -m * s));
                 for (j, v) in known() {
@@ -211,11 +211,11 @@ impl Preprocess {
             None => wide.extend(known().map(|(j, v)| self.weighted(j, v))),
         }
         if self.steps.normalize {
-            normalise(wide);
+            normalize(wide);
         }
         out.clear();
         let values = wide.iter().map(|&v| R::from_f64(v));
-        if centred.is_some() {
+        if centered.is_some() {
             (0..).zip(values).for_each(|(j, v)| out.push(j, v));
         } else {
             known().zip(values).for_each(|((j, _), v)| out.push(j, v));
@@ -266,7 +266,7 @@ impl Preprocess {
 }
 
 /// Scales a vector to length one; zero stays zero.
-pub(crate) fn normalise(values: &mut [f64]) {
+pub(crate) fn normalize(values: &mut [f64]) {
     // By the largest entry first: squares of large or small ones leave the range.
     let largest = values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
     if largest > 0.0 && largest.is_finite() {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn standardised_columns_have_mean_zero_and_deviation_one() {
+    fn standardized_columns_have_mean_zero_and_deviation_one() {
         let data = rows(&[&[1.0, 0.0, 7.0], &[3.0, 2.0, 7.0], &[5.0, 0.0, 7.0]]);
         let steps = Steps {
             standardize: true,
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn tfidf_and_normalisation_come_in_order() {
+    fn tfidf_and_normalization_come_in_order() {
         let data = rows(&[&[3.0, 4.0], &[0.0, 4.0], &[0.0, 0.0]]);
         let steps = Steps {
             tfidf: true,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn new_features_are_taken_as_rare_and_centred() {
+    fn new_features_are_taken_as_rare_and_centered() {
         let data = rows(&[&[1.0, 2.0], &[0.0, 4.0], &[0.0, 6.0]]);
         let steps = Steps {
             tfidf: true,

@@ -4,7 +4,7 @@
 //! brackets are the coordinates of a row on either side, k numbers each; the
 //! projected cosine is their dot product after both are scaled to length one.
 
-use super::preprocess::normalise;
+use super::preprocess::normalize;
 use super::{Knowledge, Model, Prepared, Score, rank_lost};
 use crate::data::Labelled;
 use crate::eval::{Embedded, Scorer, nearest, nearest_among};
@@ -105,7 +105,7 @@ impl<'a, R: Real> Projection<'a, R> {
         let coordinates = |rows: &Rows<R>, members: &[u32], side: Side| {
             let mut out = form.embed(&gauge, rows, members, side);
             if score == Score::Cosine {
-                out.chunks_exact_mut(rank).for_each(normalise_row);
+                out.chunks_exact_mut(rank).for_each(normalize_row);
             }
             out
         };
@@ -135,7 +135,7 @@ impl<'a, R: Real> Projection<'a, R> {
     }
 
     /// The score of two rows, or their distance; it has the same bits as in a list of
-    /// neighbours.
+    /// neighbors.
     #[track_caller]
     pub fn score(&self, left: usize, right: usize) -> f64 {
         match &self.0 {
@@ -166,7 +166,7 @@ impl<'a, R: Real> Projection<'a, R> {
         }
     }
 
-    /// All scores, for retrieval and lists of neighbours. For distances it is minus
+    /// All scores, for retrieval and lists of neighbors. For distances it is minus
     /// their squares, so that the nearest come first.
     pub fn scorer(&self) -> Box<dyn Scorer + '_> {
         match &self.0 {
@@ -243,9 +243,9 @@ fn no_space(what: &str) -> Error {
     ))
 }
 
-fn normalise_row<R: Real>(row: &mut [R]) {
+fn normalize_row<R: Real>(row: &mut [R]) {
     let mut wide: Vec<f64> = row.iter().map(|v| v.to_f64()).collect();
-    normalise(&mut wide);
+    normalize(&mut wide);
     row.iter_mut()
         .zip(wide)
         .for_each(|(v, w)| *v = R::from_f64(w));
@@ -285,7 +285,7 @@ impl Model {
     }
 
     /// Projects rows that [`Model::prepare`] made ready, to score many pairs or
-    /// to find the neighbours of many rows. Without `score` scores are read as
+    /// to find the neighbors of many rows. Without `score` scores are read as
     /// the model says.
     pub fn project<'a, R: Real>(
         &'a self,

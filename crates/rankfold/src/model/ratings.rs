@@ -26,7 +26,8 @@ pub struct CompletionCard {
     /// What all predictions have in common.
     pub mean: f64,
     /// The same for biases alone.
-    pub control_mean: f64,
+    #[serde(rename = "control_mean")]
+    pub baseline_mean: f64,
     /// The range to which predictions are clipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<(f64, f64)>,
@@ -43,7 +44,7 @@ pub struct RatingBiases {
     /// Biases beside W, where the model has some.
     pub bias: Option<[Vec<f64>; 2]>,
     /// Biases that would be used without W: what the model is compared with.
-    pub control: [Vec<f64>; 2],
+    pub baseline: [Vec<f64>; 2],
     /// How many ratings were learned from.
     pub count: [Vec<u64>; 2],
     /// What folding in new ratings goes by.
@@ -83,8 +84,8 @@ impl RatingBiases {
                 let bias = Tensor::f64s(bias[side].clone());
                 out.push((format!("levels.{name}.bias"), bias));
             }
-            let control = Tensor::f64s(self.control[side].clone());
-            out.push((format!("levels.{name}.control"), control));
+            let baseline = Tensor::f64s(self.baseline[side].clone());
+            out.push((format!("levels.{name}.control"), baseline));
             let count = Tensor::u64s(self.count[side].clone());
             out.push((format!("levels.{name}.count"), count));
             let Fold { usual, ridge } = &self.folds[side];
@@ -131,7 +132,7 @@ impl RatingBiases {
                 false => None,
             },
             folds: [fold(0)?, fold(1)?],
-            control: both("control")?,
+            baseline: both("control")?,
             count: [count(0)?, count(1)?],
         })
     }
@@ -143,7 +144,7 @@ impl RatingBiases {
             if let Some(bias) = &mut self.bias {
                 bias[side].resize(size, 0.0);
             }
-            self.control[side].resize(size, 0.0);
+            self.baseline[side].resize(size, 0.0);
             self.count[side].resize(size, 0);
         }
     }
@@ -187,7 +188,7 @@ impl RatingPredictor<'_> {
                 );
                 rating + dot(left, right)
             }
-            _ if self.biases.bias.is_none() => self.raw_control(user, item),
+            _ if self.biases.bias.is_none() => self.raw_baseline(user, item),
             _ => rating,
         }
     }
@@ -197,16 +198,16 @@ impl RatingPredictor<'_> {
         self.clipped(self.raw(user, item))
     }
 
-    fn raw_control(&self, user: Option<u32>, item: Option<u32>) -> f64 {
-        let [users, items] = &self.biases.control;
-        self.card.control_mean
+    fn raw_baseline(&self, user: Option<u32>, item: Option<u32>) -> f64 {
+        let [users, items] = &self.biases.baseline;
+        self.card.baseline_mean
             + user.map_or(0.0, |u| users[u as usize])
             + item.map_or(0.0, |i| items[i as usize])
     }
 
     /// The rating that biases alone predict.
-    pub fn control(&self, user: Option<u32>, item: Option<u32>) -> f64 {
-        self.clipped(self.raw_control(user, item))
+    pub fn baseline(&self, user: Option<u32>, item: Option<u32>) -> f64 {
+        self.clipped(self.raw_baseline(user, item))
     }
 
     /// Clips a rating as all predictions are.

@@ -206,7 +206,7 @@ pub struct TaskSpace {
     /// Of (Uᵀx, cᵀx, y) over the rows of each task.
     pub moments: Vec<Moments>,
     /// By what each feature is multiplied in each task, task by task, where they are
-    /// standardised within tasks.
+    /// standardized within tasks.
     pub factors: Option<Vec<f64>>,
     /// The same for a task that is not known.
     pub usual_factors: Option<Vec<f64>>,

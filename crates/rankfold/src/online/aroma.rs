@@ -34,7 +34,7 @@ choices! {
     }
 }
 
-/// What the paper analyses otherwise than it runs it, or leaves open.
+/// What the paper analyzes otherwise than it runs it, or leaves open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AromaOptions {

@@ -9,7 +9,7 @@
 //! ([`balance`](crate::manifold::balance)), which
 //! changes G and H but not W.
 //!
-//! With a regulariser λ/2 ‖W‖² the step also shrinks W inside its range:
+//! With a regularizer λ/2 ‖W‖² the step also shrinks W inside its range:
 //! T = I − ηλ K S_B Kᵀ S_A, K ← T² K, and the rows move along (S_A K v)ᵀ T⁻¹. That
 //! costs k³.
 //!
@@ -28,7 +28,7 @@ use crate::linalg::Square;
 use crate::{Loss, Real, Result};
 use faer::Mat;
 
-/// The share of W that the regulariser may take in one step, in the direction in
+/// The share of W that the regularizer may take in one step, in the direction in
 /// which it takes most, where steps have a limit.
 const LARGEST_SHRINKAGE: f64 = 0.5;
 
@@ -68,7 +68,7 @@ struct Scratch<R> {
     row: Vec<R>,
 }
 
-/// k×k matrices of a regularised step.
+/// k×k matrices of a regularized step.
 #[derive(Debug, Clone)]
 struct Small {
     shrinkage: Square,
@@ -79,7 +79,7 @@ struct Small {
 }
 
 impl<R: Real> Balanced<R> {
-    /// Starts from a form, without a regulariser.
+    /// Starts from a form, without a regularizer.
     pub fn new(mut form: Factored<R>) -> Self {
         form.make_tracked();
         let k = form.rank();
@@ -108,7 +108,7 @@ impl<R: Real> Balanced<R> {
         }
     }
 
-    /// The same with the regulariser λ/2 ‖W‖²; each step then shrinks W.
+    /// The same with the regularizer λ/2 ‖W‖²; each step then shrinks W.
     pub fn regularized(mut self, lambda: f64) -> Self {
         self.regularization = lambda;
         let k = self.form.rank();

@@ -1,4 +1,4 @@
-//! Ratings folded into a factorisation by least squares.
+//! Ratings folded into a factorization by least squares.
 //!
 //! The row of a user who gave n ratings follows from a ridge regression on the items
 //! rated, and one more rating changes it by a step of recursive least squares. What

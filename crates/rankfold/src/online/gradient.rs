@@ -6,8 +6,8 @@
 //! nothing keeps them from running away: [Shalit2012] calls them unstable. For
 //! symmetric matrices see [`Flat`](super::Flat).
 //!
-//! With the regulariser λ/2 (‖A‖² + ‖B‖²) both factors also shrink by 1 − ηλ (maximum
-//! margin matrix factorisation). All rows share that factor, so it is kept beside
+//! With the regularizer λ/2 (‖A‖² + ‖B‖²) both factors also shrink by 1 − ηλ (maximum
+//! margin matrix factorization). All rows share that factor, so it is kept beside
 //! them as a number, in the core c² I, and folded into the rows when it has become
 //! small: W = (cÃ)(cB̃)ᵀ, and a step still touches the rows of its example only.
 //!
@@ -97,7 +97,7 @@ pub(super) fn fits<R: Real>(x: SparseRow<'_, R>, w: &[f64], c: f64) -> bool {
 }
 
 impl<R: Real> Gradient<R> {
-    /// Starts from a form, without a regulariser. Its factors are A and B, so they must not change
+    /// Starts from a form, without a regularizer. Its factors are A and B, so they must not change
     /// behind the learner's back: no Gram matrix is kept, no gauge chosen.
     pub fn new(mut form: Factored<R>) -> Self {
         form.make_scaled();
@@ -109,7 +109,7 @@ impl<R: Real> Gradient<R> {
         }
     }
 
-    /// The same with the regulariser λ/2 (‖A‖² + ‖B‖²).
+    /// The same with the regularizer λ/2 (‖A‖² + ‖B‖²).
     pub fn regularized(mut self, lambda: f64) -> Self {
         self.regularization = lambda;
         self

@@ -4,7 +4,7 @@
 //! With G₁ = [c₁p₁ … c_rp_r] and G₂ = [q₁ … q_r] the step along G₁G₂ᵀ is that of
 //! LORETA-1 with r×r matrices in place of its numbers. The columns of G₁ and G₂
 //! stay sparse: example i changes its own rows by its own k-vector. The Gram
-//! matrices are factorised anew, k³ a batch.
+//! matrices are factorized anew, k³ a batch.
 //!
 //! For r ≥ 2 the matrix P = I − ½Q + ⅜Q² may be singular, so it is looked at.
 //! The symmetric case is the same with D = [p … q …] and Π = ½[[0, I], [I, 0]].
@@ -78,7 +78,7 @@ impl After {
             + ul.transpose()
             + rows.transpose() * products(columns) * &rows;
         let mut gram = Square::from_faer(&gram);
-        gram.symmetrise();
+        gram.symmetrize();
         let fits = columns.iter().enumerate().all(|(i, &(_, c))| {
             let row: Vec<f64> = (0..tall.rank()).map(|j| rows[(i, j)]).collect();
             row_fits::<R>(&row, c)
@@ -235,8 +235,8 @@ pub(super) fn retract_psd<R: Real>(
     };
     let mut core = Square::from_faer(&(form.core.to_faer() + &h * &e * h.transpose()));
     let mut core_inverse = Square::from_faer(&(inverse - &x * &e_inverse * x.transpose()));
-    core.symmetrise();
-    core_inverse.symmetrise();
+    core.symmetrize();
+    core_inverse.symmetrize();
     if !(core.norm() * core_inverse.norm()).is_finite() {
         return Attempt::Refused;
     }

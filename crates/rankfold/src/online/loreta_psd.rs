@@ -1,4 +1,4 @@
-//! LORETA-1-PSD on W = Ỹ K Ỹᵀ: the symmetrised rank-one gradient Sym(pqᵀ) and a
+//! LORETA-1-PSD on W = Ỹ K Ỹᵀ: the symmetrized rank-one gradient Sym(pqᵀ) and a
 //! second-order retraction to positive semi-definite matrices of rank k.
 //!
 //! With D = [p q] and Π = ½[[0,1],[1,0]] the gradient is D Π Dᵀ, of rank two.

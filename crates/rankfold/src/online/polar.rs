@@ -6,14 +6,14 @@
 //! likewise: [`turn`](super::turn) has that step at sparse cost.
 //!
 //! B = RRᵀ moves by R ← R exp(−½η Sym(σρᵀ)), σ = Rᵀx̄ and ρ = Rᵀz̄, again in a plane; with a
-//! regulariser λ/2 ‖W‖² the exponent gains −½sλ(RᵀR)², and the exponential costs k³.
+//! regularizer λ/2 ‖W‖² the exponent gains −½sλ(RᵀR)², and the exponential costs k³.
 //!
 //! Cost: O((nnz z + nnz x) k + k²). Reference: [Meyer2011], algorithm 2.
 
 use super::guard::{self, Kernel, not_beyond, spectral_norm, symmetric_products};
 use super::loreta_batch::{count_rows, products, projections};
 use super::plane::{self, Plane, UNIT};
-use super::turn::{Column, Half, Inside, LARGEST_EXPONENT, Planned, blend, factorise, plan_root};
+use super::turn::{Column, Half, Inside, LARGEST_EXPONENT, Planned, blend, factorize, plan_root};
 use super::{
     Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, descend_sum,
 };
@@ -47,7 +47,7 @@ struct Scratch<R> {
 }
 
 impl<R: Real> Polar<R> {
-    /// Starts from a form, with the retraction `uf` and no regulariser.
+    /// Starts from a form, with the retraction `uf` and no regularizer.
     pub fn new(form: PolarForm<R>) -> Self {
         let k = form.rank();
         let zeros = || vec![0.0; padded(k)];
@@ -70,7 +70,7 @@ impl<R: Real> Polar<R> {
         }
     }
 
-    /// The same with the regulariser λ/2 ‖W‖².
+    /// The same with the regularizer λ/2 ‖W‖².
     pub fn regularized(mut self, lambda: f64) -> Self {
         self.regularization = lambda;
         self
@@ -190,7 +190,7 @@ impl<R: Real> Retract<R> for Polar<R> {
             if easy {
                 half.write(side, x, squared, row, [s, t]);
                 if retraction == Retraction::Qf {
-                    factorise(side, squares);
+                    factorize(side, squares);
                 }
             } else {
                 half.write_densely(side, x, eta, row, retraction);

@@ -19,7 +19,7 @@
 
 use super::guard::{self, Kernel, not_beyond, spectral_norm, symmetric_products};
 use super::loreta_batch::{count_rows, products};
-use super::turn::{Column, Half, Inside, LARGEST_EXPONENT, Planned, factorise, plan_root};
+use super::turn::{Column, Half, Inside, LARGEST_EXPONENT, Planned, factorize, plan_root};
 use super::{
     Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, descend_sum,
 };
@@ -210,7 +210,7 @@ impl<R: Real> Retract<R> for PolarPsd<R> {
             if easy {
                 half.write(&mut form.factor, example.left, xx, row, [s, t]);
                 if retraction == Retraction::Qf {
-                    factorise(&mut form.factor, squares);
+                    factorize(&mut form.factor, squares);
                 }
             } else {
                 half.write_densely(&mut form.factor, example.left, eta, row, retraction);

@@ -255,7 +255,7 @@ impl<R: Real> AnyLearner<R> {
         self
     }
 
-    /// The same with a regulariser, where the rule takes one
+    /// The same with a regularizer, where the rule takes one
     /// ([`Rule::is_regularizable`]); 0 is none.
     pub fn regularized(self, lambda: f64) -> Self {
         match self {

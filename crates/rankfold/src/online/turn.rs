@@ -7,7 +7,7 @@
 //! for the symmetric part only and ω is the distance of z to the range of U: it is at
 //! least I, so no step loses rank, and it differs from I in the plane of z̄ and d only,
 //! so its root costs k². What roundings leave of that is put right every 16th step,
-//! from the tracked Gram matrix. `qf` factorises it every time, at k³.
+//! from the tracked Gram matrix. `qf` factorizes it every time, at k³.
 //!
 //! Where T is nearly singular, which takes a step that turns U far, C has no good
 //! inverse: that one step is taken on all rows.
@@ -130,7 +130,7 @@ impl Half {
         };
         let root = match retraction {
             Retraction::Uf => plane::root([[gram(0, 0), gram(0, 1)], [gram(1, 0), gram(1, 1)]]),
-            // Factorised as a whole, afterwards.
+            // Factorized as a whole, afterwards.
             Retraction::Qf => UNIT,
         };
         self.forward = plane::times(self.t, plane::inverse(root));
@@ -281,7 +281,7 @@ impl Planned {
         let gram = side.gram.to_faer() - &cross - cross.transpose()
             + &rows * products(&unit) * rows.transpose();
         let mut gram = Square::from_faer(&gram);
-        gram.symmetrise();
+        gram.symmetrize();
         let new = symmetric::part(&(turned.transpose() * gram.to_faer() * &turned));
         let map = Square::from_faer(&(turned * retraction.map(&new)?));
         let mut inverse = Square::zero(k);
@@ -341,7 +341,7 @@ pub(super) fn plan_root<R: Real>(root: &Square, shrink: f64, squares: &mut [Squa
         gram.product(next, gram);
         exponent.combine(1.0, shrink, next);
     }
-    exponent.symmetrise();
+    exponent.symmetrize();
     next.assign(exponent);
     exponent.combine(0.0, -0.5, next);
     let size = exponent.norm();
@@ -355,16 +355,16 @@ pub(super) fn plan_root<R: Real>(root: &Square, shrink: f64, squares: &mut [Squa
     size.is_finite() && Tall::<R>::in_range(size * size)
 }
 
-/// Makes U the Q of a factorisation, after its rows and C have moved; false where
+/// Makes U the Q of a factorization, after its rows and C have moved; false where
 /// that fails, which takes numbers that are not finite.
-pub(super) fn factorise<R: Real>(
+pub(super) fn factorize<R: Real>(
     side: &mut Orthonormal<R>,
     [one, two, three, _]: &mut [Square; 4],
 ) -> bool {
     side.gram.product(one, &side.map);
     side.map.transposed_product(two, one);
-    two.symmetrise();
-    if !two.factorise() {
+    two.symmetrize();
+    if !two.factorize() {
         return false;
     }
     two.invert_upper(one);

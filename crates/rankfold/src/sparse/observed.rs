@@ -118,11 +118,11 @@ impl View<'_> {
         sum / self.count.max(1) as f64
     }
 
-    /// The mean square of what is left of the entries after `centre` is
+    /// The mean square of what is left of the entries after `center` is
     /// subtracted; 0 without any.
-    pub fn mean_square(&self, centre: f64) -> f64 {
+    pub fn mean_square(&self, center: f64) -> f64 {
         let lines = (0..self.rows.len()).map(|i| self.rows.line(i).1);
-        let square = |values: &[f64]| -> f64 { values.iter().map(|v| (v - centre).powi(2)).sum() };
+        let square = |values: &[f64]| -> f64 { values.iter().map(|v| (v - center).powi(2)).sum() };
         lines.map(square).sum::<f64>() / self.count.max(1) as f64
     }
 }

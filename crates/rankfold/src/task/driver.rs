@@ -379,7 +379,7 @@ impl Keep for Fitted {
         let mut out = vec![
             self.left.clone(),
             self.right.clone(),
-            Mat::from_fn(1, 1, |_, _| self.centre),
+            Mat::from_fn(1, 1, |_, _| self.center),
         ];
         out.extend(self.biases.iter().flatten().map(|side| column(side)));
         out
@@ -392,12 +392,12 @@ impl Keep for Fitted {
             [_, _, _, rows, columns] => Some([column(rows), column(columns)]),
             _ => return None,
         };
-        let centre = *blocks[2].get(0, 0);
+        let center = *blocks[2].get(0, 0);
         let mut factors = blocks.into_iter();
         Some(Fitted {
             left: factors.next()?,
             right: factors.next()?,
-            centre,
+            center,
             biases,
         })
     }

@@ -95,7 +95,7 @@ fn golden_completion_cost() {
         let (kind, lambda) = name.split_once("_lam").expect("a kind and a weight");
         let problem = Subspace {
             entries: observed.part(Part::All),
-            centre: 0.0,
+            center: 0.0,
             lambda: lambda.parse().unwrap(),
             ridge: match kind {
                 "offmask" => Ridge::OffMask,

@@ -45,7 +45,7 @@ fn golden_kernel_constraints() {
     let pairs = pairs.iter().map(pair).collect();
     let regression = PsdRegression {
         distances: Distances::new(&points, pairs, 1).unwrap(),
-        wish: Bounds { list },
+        pair_loss: Bounds { list },
         space: Flat,
     };
     let start = vec![mat(&golden.matrix("/inputs/G0_kernel"))];

@@ -232,7 +232,7 @@ fn objects_of_the_class_are_found_after_training() {
 }
 
 #[test]
-fn a_catalogue_of_the_same_kind_has_a_baseline() {
+fn a_catalog_of_the_same_kind_has_a_baseline() {
     let (rows, others) = (things::<f32>(80, 4, 16, 1), things::<f32>(30, 4, 16, 2));
     let model = Similarity::default().rank(4).steps(4000).fit(&rows);
     let model = model.unwrap();

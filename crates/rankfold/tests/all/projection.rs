@@ -1,4 +1,4 @@
-//! Rows in the learned space: coordinates, scores and neighbours tell the same
+//! Rows in the learned space: coordinates, scores and neighbors tell the same
 //! story.
 
 use rankfold::data::{Labelled, read_labelled};
@@ -46,7 +46,7 @@ fn tells_one_story<R: Real>(learner: Similarity) {
 }
 
 #[test]
-fn coordinates_scores_and_neighbours_agree() {
+fn coordinates_scores_and_neighbors_agree() {
     tells_one_story::<f32>(Similarity::default());
     tells_one_story::<f64>(Similarity::default());
     tells_one_story::<f32>(Similarity::new(Rule::Loreta));

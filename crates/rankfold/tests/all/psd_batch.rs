@@ -55,7 +55,7 @@ fn golden_psd_batch() {
     let input = |name: &str| mat(&golden.matrix(&format!("/inputs/{name}")));
     let points = Points::dense(input("x"));
     let count = points.len() as u32;
-    let wish = bounds(&golden.vector("/inputs/kind"), &golden.vector("/inputs/y"));
+    let pair_loss = bounds(&golden.vector("/inputs/kind"), &golden.vector("/inputs/y"));
     let iterations = golden.number("/params/maxit") as usize;
     let same = |name: &str, (w, costs): (Mat<f64>, Vec<f64>)| {
         let want = |part: &str| format!("/outputs/{part}_{name}");
@@ -68,14 +68,14 @@ fn golden_psd_batch() {
     };
     let flat = PsdRegression {
         distances: distances(),
-        wish: wish.clone(),
+        pair_loss: pair_loss.clone(),
         space: Flat,
     };
     same("flat", descend(&flat, vec![input("G0")], iterations));
     for (name, subspace_weight) in [("polar", 0.5), ("polar_lam0", 0.0)] {
         let polar = PsdRegression {
             distances: distances(),
-            wish: wish.clone(),
+            pair_loss: pair_loss.clone(),
             space: PolarPsd {
                 subspace_weight,
                 retraction: Retraction::Qf,
@@ -124,7 +124,7 @@ fn golden_distance_learning_of_a_metric() {
     golden.same("targets", &targets, &golden.vector("/outputs/maha_targets"));
     let regression = PsdRegression {
         distances: Distances::new(&points, pairs, 1).unwrap(),
-        wish: Bounds { list },
+        pair_loss: Bounds { list },
         space: Flat,
     };
     let iterations = golden.number("/params/maxit") as usize;

@@ -65,9 +65,9 @@ pub fn maps(before: &[MapPoint], after: &[MapPoint]) -> Value {
     }
 }
 
-/// A digit and the number of its colour.
+/// A digit and the number of its color.
 fn mark(label: u8) -> Value {
-    context! { label, colour => label % 10 }
+    context! { label, color => label % 10 }
 }
 
 /// The points in a box, with one unit the same length both ways: distances in

@@ -28,7 +28,7 @@ pub struct Documents {
     pub condition: Option<Condition>,
 }
 
-/// What came out of a vectorised file.
+/// What came out of a vectorized file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VectorizeSummary {
     /// Documents written, each one row.

@@ -47,7 +47,7 @@ impl Model {
                 unknown_users += usize::from(user.is_none());
                 unknown_items += usize::from(item.is_none());
                 model.add(predictor.rating(user, item) - y);
-                biases.add(predictor.control(user, item) - y);
+                biases.add(predictor.baseline(user, item) - y);
             }
         }
         if model.count == 0 {

@@ -1,4 +1,4 @@
-//! One fit of a factorisation with everything given.
+//! One fit of a factorization with everything given.
 
 use super::learner::{CompletionInit, CompletionLearner, CompletionSolver, Method};
 use super::online::{factors_of, form_for, gain, rule_of, step_on, tall_factors};
@@ -75,12 +75,12 @@ fn stage(method: &Method) -> usize {
     }
 }
 
-/// Biases and a centre alone, with a penalty that suits ratings. Without biases
+/// Biases and a center alone, with a penalty that suits ratings. Without biases
 /// only zeros.
 pub(super) fn biases_only(entries: View<'_>, biases: bool, threads: usize) -> Fitted {
     let shape = (entries.rows.len(), entries.columns.len());
-    let centre = if biases { entries.mean() } else { 0.0 };
-    let empty = Fitted::empty(shape, centre, biases);
+    let center = if biases { entries.mean() } else { 0.0 };
+    let empty = Fitted::empty(shape, center, biases);
     if !biases {
         return empty;
     }
@@ -128,7 +128,7 @@ impl Method {
                 let left = observed.map(|i, j, y| y - bias_at(&base, i, j))?;
                 let offset = |fitted: Fitted| Fitted {
                     biases: base.biases.clone(),
-                    centre: base.centre,
+                    center: base.center,
                     ..fitted
                 };
                 let mut observer = |moment: &Moment<'_>| {
@@ -139,7 +139,7 @@ impl Method {
                 };
                 let bare = Fitted {
                     biases: None,
-                    centre: 0.0,
+                    center: 0.0,
                     ..base.clone()
                 };
                 let fit = self.staged(left.part(part), bare, rank, state, &mut observer)?;
@@ -211,7 +211,7 @@ impl Method {
                 left,
                 right,
                 biases: biases.clone(),
-                centre: start.centre,
+                center: start.center,
             }
         };
         let mut ended = Ended::Iterations;
@@ -237,7 +237,7 @@ impl Method {
                     biases.as_mut(),
                     counts,
                     entry,
-                    start.centre,
+                    start.center,
                     size,
                 );
             }
@@ -331,7 +331,7 @@ impl Method {
     fn grown(&self, entries: View<'_>, model: Fitted, more: usize) -> Fitted {
         let problem = Completion {
             entries,
-            centre: model.centre,
+            center: model.center,
             threads: self.threads,
         };
         let k = model.rank();
@@ -357,7 +357,7 @@ impl Method {
         };
         // Nothing to go by, or a random start was asked for: small random columns.
         let (left, right) = found.unwrap_or_else(|| {
-            let spread = entries.mean_square(model.centre).sqrt().max(1e-3);
+            let spread = entries.mean_square(model.center).sqrt().max(1e-3);
             let scale = (spread / (more as f64).sqrt()).sqrt() * 0.3;
             let column = |rows: usize, side: u64| {
                 Mat::from_fn(rows, more, |i, j| {
@@ -377,7 +377,7 @@ impl Method {
     }
 
     /// Costs of ALS and of subspaces are sums over entries, others are means.
-    fn limits(&self, entries: View<'_>, centre: f64, iterations: usize) -> Limits {
+    fn limits(&self, entries: View<'_>, center: f64, iterations: usize) -> Limits {
         let count = match self.learner {
             CompletionLearner::Als | CompletionLearner::Grassmann => entries.count as f64,
             _ => 1.0,
@@ -385,7 +385,7 @@ impl Method {
         Limits {
             iterations,
             decrease: self.tolerance,
-            cost: 0.5 * count * entries.mean_square(centre) * EXACT * EXACT,
+            cost: 0.5 * count * entries.mean_square(center) * EXACT * EXACT,
             ..Limits::default()
         }
     }
@@ -401,10 +401,10 @@ impl Method {
     ) -> Result<Fit> {
         let problem = Completion {
             entries,
-            centre: model.centre,
+            center: model.center,
             threads: self.threads,
         };
-        let limits = self.limits(entries, model.centre, iterations);
+        let limits = self.limits(entries, model.center, iterations);
         match self.learner {
             CompletionLearner::Als => {
                 let als = Als {
@@ -529,7 +529,7 @@ impl Method {
                     [b, c] => Some([column(b), column(c)]),
                     _ => None,
                 },
-                centre: model.centre,
+                center: model.center,
             }
         };
         let start = Start::new(start, model.rank(), state);
@@ -548,7 +548,7 @@ impl Method {
         let flip = entries.rows.len() > entries.columns.len();
         let problem = Subspace {
             entries: if flip { entries.transposed() } else { entries },
-            centre: 0.0,
+            center: 0.0,
             lambda: self.lambda,
             ridge: Ridge::OffMask,
             threads: self.threads,
@@ -616,9 +616,9 @@ fn fit_of<P>(solved: Solved<P>, model: impl FnOnce(P) -> Fitted) -> Fit {
     }
 }
 
-/// The centre and the biases of a place.
+/// The center and the biases of a place.
 fn bias_at(model: &Fitted, i: usize, j: usize) -> f64 {
-    model.centre + model.biases.as_ref().map_or(0.0, |[b, c]| b[i] + c[j])
+    model.center + model.biases.as_ref().map_or(0.0, |[b, c]| b[i] + c[j])
 }
 
 fn orthonormal(m: &Mat<f64>) -> Option<Mat<f64>> {

@@ -1,6 +1,6 @@
 //! Completion: ratings, and matrices with holes.
 //!
-//! Known entries are explained by a centre, a bias for each row and column, and a
+//! Known entries are explained by a center, a bias for each row and column, and a
 //! matrix of rank k. Entries may be ratings of items by users; nothing here
 //! depends on it.
 
@@ -527,7 +527,7 @@ impl Completion {
     ) -> Result<(Model, Option<usize>)> {
         let all = entries.part(Part::All);
         let (form, lost_rank) = stored::<R>(&matrix.fitted)?;
-        let control = biases_only(all, true, self.thread_count());
+        let baseline = biases_only(all, true, self.thread_count());
         let count = |lines: crate::batch::Lines<'_>| {
             (0..lines.len()).map(|i| lines.count(i) as u64).collect()
         };
@@ -537,7 +537,7 @@ impl Completion {
         let biased = matrix.fitted.biases.is_some();
         let biases = RatingBiases {
             bias: matrix.fitted.biases.clone(),
-            control: control.biases.expect("asked for biases"),
+            baseline: baseline.biases.expect("asked for biases"),
             folds: folds(&form, [&users_count, &items_count], biased, residual),
             count: [users_count, items_count],
         };
@@ -546,8 +546,8 @@ impl Completion {
             solver: matrix.solver.name().into(),
             regularization: matrix.regularization,
             penalty_power: (matrix.learner == CompletionLearner::Als).then_some(self.penalty_power),
-            mean: matrix.fitted.centre,
-            control_mean: control.centre,
+            mean: matrix.fitted.center,
+            baseline_mean: baseline.center,
             scale: self.scale(entries),
             residual,
             noise: matrix.noise,

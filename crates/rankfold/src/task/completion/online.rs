@@ -91,14 +91,14 @@ pub(super) fn step_on<R: Real>(
     bias: Option<&mut [Vec<f64>; 2]>,
     counts: [f64; 2],
     (user, item, rating): (u32, u32, f64),
-    centre: f64,
+    center: f64,
     step: f64,
 ) -> (f64, Outcome) {
     let one = [R::from_f64(1.0)];
     let example = place(&user, &item, &one);
     let (u, i) = (user as usize, item as usize);
     let offset = bias.as_ref().map_or(0.0, |[b, c]| b[u] + c[i]);
-    let target = rating - centre - offset;
+    let target = rating - center - offset;
     let learned = learner.learn(example, target, Loss::Squared, Step::new(step));
     let error = learned.score - target;
     if let Some([b, c]) = bias {
@@ -246,7 +246,7 @@ impl<R: Real> RatingLearner<R> {
             self.known.biases.count[0][u as usize] as f64,
             self.known.biases.count[1][i as usize] as f64,
         ];
-        let centre = self.known.card.mean;
+        let center = self.known.card.mean;
         let (loss, outcome) = match &mut self.mover {
             Mover::Rule(learner) => {
                 if u as usize >= self.trained.0 && i as usize >= self.trained.1 {
@@ -266,20 +266,20 @@ impl<R: Real> RatingLearner<R> {
                     self.known.biases.bias.as_mut(),
                     counts,
                     (u, i, rating),
-                    centre,
+                    center,
                     self.card.step_size,
                 )
             }
             Mover::FoldIn(fold_in) => {
                 let bias = self.known.biases.bias.as_mut();
-                fold_in.learn((u, i), rating - centre, bias, counts)
+                fold_in.learn((u, i), rating - center, bias, counts)
             }
         };
         // What biases alone would predict goes on too.
-        let [users, items] = &mut self.known.biases.control;
-        let control = self.known.card.control_mean + users[u as usize] + items[i as usize];
-        users[u as usize] -= (control - rating) / (counts[0] + 1.0 + BIAS_RIDGE);
-        items[i as usize] -= (control - rating) / (counts[1] + 1.0 + BIAS_RIDGE);
+        let [users, items] = &mut self.known.biases.baseline;
+        let baseline = self.known.card.baseline_mean + users[u as usize] + items[i as usize];
+        users[u as usize] -= (baseline - rating) / (counts[0] + 1.0 + BIAS_RIDGE);
+        items[i as usize] -= (baseline - rating) / (counts[1] + 1.0 + BIAS_RIDGE);
         for (side, at) in [u, i].into_iter().enumerate() {
             self.known.biases.count[side][at as usize] += 1;
         }

@@ -140,7 +140,7 @@ impl Maker<'_> {
                 left: weights,
                 right: u.clone(),
                 biases: None,
-                centre: self.center,
+                center: self.center,
             },
             learner: CompletionLearner::Grassmann,
             solver: CompletionSolver::Own,

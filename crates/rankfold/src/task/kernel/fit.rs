@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use super::{Kernel, KernelData};
-use crate::batch::{Armijo, Bound, Bounds, Distances, Ended, Pair, Points, Wish};
+use crate::batch::{Armijo, Bound, Bounds, Distances, Ended, Pair, PairLoss, Points};
 use crate::data::{Constraint, Features, Labels, Relation};
 use crate::linalg::svd;
 use crate::model::{Card, KernelCard, Knowledge, Model, Precise, Preprocess, Score};
@@ -101,9 +101,9 @@ impl Kernel {
         let distances = Distances::new(&run.points, pairs(&normal), self.thread_count())?;
         let found = distances.of(&distances.project(&run.lowered.factor));
         let list = normal.iter().map(|&(_, bound, y)| (bound, y)).collect();
-        let wish = Bounds { list };
-        let violated = violated(&wish, &found);
-        let cost = wish.cost(&found);
+        let pair_loss = Bounds { list };
+        let violated = violated(&pair_loss, &found);
+        let cost = pair_loss.cost(&found);
         let factor = faer::Scale(scale.sqrt()) * &run.lowered.factor;
         let polar = self.learner == MetricLearner::Polar;
         let card = KernelCard {
@@ -339,8 +339,8 @@ fn raised(factor: Mat<f64>) -> Result<Mat<f64>> {
 }
 
 /// How many bounds are not kept to, beyond rounding.
-fn violated(wish: &Bounds, distances: &[f64]) -> usize {
-    let pairs = wish.list.iter().zip(distances);
+fn violated(pair_loss: &Bounds, distances: &[f64]) -> usize {
+    let pairs = pair_loss.list.iter().zip(distances);
     let by = |((bound, target), d): &(&(Bound, f64), &f64)| match bound {
         Bound::Equal => (*d - target).abs() > KEPT,
         Bound::AtMost => *d - target > KEPT,

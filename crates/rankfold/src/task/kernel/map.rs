@@ -508,7 +508,7 @@ impl<'a> Stress<'a> {
         let lifted = Lifted {
             stress: PsdRegression {
                 distances: self.distances()?,
-                wish: Bounds {
+                pair_loss: Bounds {
                     list: self.known.iter().map(square).collect(),
                 },
                 space: Flat,
@@ -582,9 +582,9 @@ fn principal(g: &Mat<f64>, count: usize) -> Result<Mat<f64>> {
         .col_iter()
         .map(|c| c.iter().sum::<f64>() / n as f64)
         .collect();
-    let centred = Mat::from_fn(n, g.ncols(), |i, j| g[(i, j)] - means[j]);
+    let centered = Mat::from_fn(n, g.ncols(), |i, j| g[(i, j)] - means[j]);
     let lost = || Error::failure("the points leave the range of numbers");
-    let (p, sigma, _) = svd(&centred).ok_or_else(lost)?;
+    let (p, sigma, _) = svd(&centered).ok_or_else(lost)?;
     Ok(Mat::from_fn(n, count, |i, j| p[(i, j)] * sigma[j]))
 }
 
@@ -732,7 +732,7 @@ mod tests {
                 let (got, want) = (between(&g, i, j), between(&x, i, j));
                 assert!((got - want).abs() < 0.02, "{got} {want}");
             }
-            // Centred, along principal axes.
+            // Centered, along principal axes.
             let gram = g.transpose() * &g;
             assert!(gram[(0, 1)].abs() < 1e-8 * gram[(0, 0)] && gram[(0, 0)] > gram[(1, 1)]);
             let sum: f64 = (0..n).map(|i| g[(i, 0)]).sum();

@@ -214,7 +214,7 @@ impl Source {
                 }
                 let mut gram = self.gram(threads)?;
                 if matches!(function, KernelFunction::Gaussian { .. }) {
-                    centre(&mut gram);
+                    center(&mut gram);
                 }
                 eigen(&gram)?
             }
@@ -227,7 +227,7 @@ impl Source {
         Ok(signed(factor))
     }
 
-    /// The kernel of all pairs of rows, not centred.
+    /// The kernel of all pairs of rows, not centered.
     fn gram(&self, threads: usize) -> Result<Mat<f64>> {
         let Source::Rows {
             rows,
@@ -337,7 +337,7 @@ fn check_rank(values: &[f64], wanted: Option<usize>, most: usize) -> Result<usiz
 }
 
 /// Takes the mean out of rows and columns.
-fn centre(k: &mut Mat<f64>) {
+fn center(k: &mut Mat<f64>) {
     let n = k.nrows();
     let means: Vec<f64> = k
         .col_iter()

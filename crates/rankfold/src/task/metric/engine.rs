@@ -3,8 +3,8 @@
 
 use super::{MetricLearner, MetricSolver};
 use crate::batch::{
-    Armijo, Bound, Bounds, Distances, Ended, Iteration, Limits, Pair, Points, PsdRegression,
-    Solver, SolverState, Wish,
+    Armijo, Bound, Bounds, Distances, Ended, Iteration, Limits, Pair, PairLoss, Points,
+    PsdRegression, Solver, SolverState,
 };
 use crate::linalg::Retraction;
 use crate::manifold::{Affine, Flat, LogEuclidean, PolarPsd, Semidefinite};
@@ -75,7 +75,7 @@ impl Engine {
     pub fn lower(
         &self,
         distances: Distances<'_>,
-        wish: impl Wish,
+        pair_loss: impl PairLoss,
         start: &Mat<f64>,
         state: Option<&SolverState>,
         observer: Observer<'_>,
@@ -86,25 +86,30 @@ impl Engine {
         };
         match self.learner {
             MetricLearner::Flat | MetricLearner::ConeFlat => {
-                self.on(Flat, distances, wish, start, state, observer)
+                self.on(Flat, distances, pair_loss, start, state, observer)
             }
-            MetricLearner::Polar => self.on(polar, distances, wish, start, state, observer),
-            MetricLearner::ConeAffine => {
-                self.on(Affine::default(), distances, wish, start, state, observer)
-            }
+            MetricLearner::Polar => self.on(polar, distances, pair_loss, start, state, observer),
+            MetricLearner::ConeAffine => self.on(
+                Affine::default(),
+                distances,
+                pair_loss,
+                start,
+                state,
+                observer,
+            ),
             MetricLearner::ConeLogdet => {
                 let first_order = true;
                 self.on(
                     Affine { first_order },
                     distances,
-                    wish,
+                    pair_loss,
                     start,
                     state,
                     observer,
                 )
             }
             MetricLearner::ConeLog => {
-                self.on(LogEuclidean, distances, wish, start, state, observer)
+                self.on(LogEuclidean, distances, pair_loss, start, state, observer)
             }
             other => Err(Error::input(format!(
                 "`{}` does not learn in batch with this solver",
@@ -117,7 +122,7 @@ impl Engine {
         &self,
         space: M,
         distances: Distances<'_>,
-        wish: impl Wish,
+        pair_loss: impl PairLoss,
         start: &Mat<f64>,
         state: Option<&SolverState>,
         observer: Observer<'_>,
@@ -136,7 +141,7 @@ impl Engine {
         let point = space.point(start).ok_or_else(lost)?;
         let regression = PsdRegression {
             distances,
-            wish,
+            pair_loss,
             space,
         };
         let limits = Limits {

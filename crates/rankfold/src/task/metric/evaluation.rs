@@ -1,9 +1,9 @@
-//! How well the neighbours of a row vote for its class, under a learned metric and
+//! How well the neighbors of a row vote for its class, under a learned metric and
 //! under simple ones.
 
 use crate::batch::{Points, discriminant, principal};
 use crate::data::Labelled;
-use crate::eval::{Neighbours, Votes, votes};
+use crate::eval::{Neighbors, Votes, votes};
 use crate::model::{Knowledge, Metrics, Model};
 use crate::task::inputs::renamed;
 use crate::task::run::{Baseline, Evaluation};
@@ -112,8 +112,8 @@ struct Judged<R> {
 
 impl<R> Judged<R> {
     /// The rows by some coordinates of theirs.
-    fn as_seen<'a, V>(&'a self, values: &'a [V], rank: usize) -> Neighbours<'a, V> {
-        Neighbours {
+    fn as_seen<'a, V>(&'a self, values: &'a [V], rank: usize) -> Neighbors<'a, V> {
+        Neighbors {
             values,
             classes: &self.classes,
             rank,

@@ -5,9 +5,9 @@ use super::engine::{Bounded, Engine, Observer, Seen};
 use super::session::fingerprint;
 use super::start::start;
 use super::{Metric, MetricData, MetricInit, MetricLearner, MetricSolver};
-use crate::batch::{Armijo, Bounds, Distances, Ended, Points, SolverState, Wish, nearby, star};
+use crate::batch::{Armijo, Bounds, Distances, Ended, PairLoss, Points, SolverState, nearby, star};
 use crate::data::Constraint;
-use crate::eval::{Neighbours, Votes, votes};
+use crate::eval::{Neighbors, Votes, votes};
 use crate::form::{Form, Psd, Tall};
 use crate::model::{
     Card, Counters, Distances as Levels, Knowledge, Metrics, Model, Precise, Score, Steps,
@@ -44,7 +44,7 @@ const ROUNDS: usize = 6;
 /// Nearest rows of other classes that a row is held away from.
 const FAR: usize = 20;
 
-/// Neighbours that vote in validation.
+/// Neighbors that vote in validation.
 const VOTES: usize = 5;
 
 /// Iterations where rows are too few to choose by.
@@ -272,7 +272,7 @@ impl<'a, R: Real> Setup<'a, R> {
         };
         let pairs = bounds.iter().map(|(pair, ..)| *pair).collect();
         let distances = Distances::new(&part.points, pairs, threads)?;
-        let wish = Bounds {
+        let pair_loss = Bounds {
             list: bounds.iter().map(|&(_, bound, y)| (bound, y)).collect(),
         };
         let found = distances.of(&distances.project(&lowered.factor));
@@ -281,9 +281,9 @@ impl<'a, R: Real> Setup<'a, R> {
             iterations: lowered.iterations,
             ended: lowered.ended,
             levels,
-            violated: wish.violated(&found),
+            violated: pair_loss.violated(&found),
             constraints: found.len(),
-            cost: wish.cost(&found),
+            cost: pair_loss.cost(&found),
         })
     }
 
@@ -542,7 +542,7 @@ impl<'a, R: Real> Setup<'a, R> {
         let values = [train, test].map(|part| part.points.embedded(factor, threads));
         let [train, test] = [(train, &values[0]), (test, &values[1])].map(|(part, values)| {
             let classes = part.classes.as_deref().unwrap_or_default();
-            Neighbours {
+            Neighbors {
                 values: &values[..],
                 classes,
                 rank,

@@ -36,7 +36,7 @@ impl<R: Real> Online<R> {
     ) -> Result<Learned> {
         let rows = rows.into();
         // A line that is refused adds no features.
-        let (target, loss) = self.wish(relation)?;
+        let (target, loss) = self.pair_loss(relation)?;
         self.reserve_stream(&[(pair[0], Side::Left), (pair[1], Side::Right)])?;
         let (mut left, mut right) = (SparseVec::new(), SparseVec::new());
         let raw = [
@@ -70,7 +70,7 @@ impl<R: Real> Online<R> {
     }
 
     /// What the squared distance is compared with, and how.
-    fn wish(&self, relation: Relation) -> Result<(f64, Loss)> {
+    fn pair_loss(&self, relation: Relation) -> Result<(f64, Loss)> {
         if self.knowledge != Knowledge::Metric {
             return Err(Error::input(format!(
                 "a model for {} learns no distances",

@@ -1,6 +1,6 @@
 //! How well the targets of tasks are predicted.
 
-use super::controls;
+use super::baselines;
 use crate::data::{FeatureMap, TaskRows};
 use crate::model::{Metrics, Model};
 use crate::task::run::{Baseline, Evaluation};
@@ -129,7 +129,7 @@ impl Model {
         if let Some(train) = train {
             let standardize = card.standardize;
             let bias = card.prior.bias_ridge.is_some();
-            for baseline in controls::all(train, standardize, bias, self.card.seed, threads)? {
+            for baseline in baselines::all(train, standardize, bias, self.card.seed, threads)? {
                 let mut judge = fresh.clone();
                 baseline.judge(data, train, &mut judge)?;
                 let found = Baseline {

@@ -1,4 +1,4 @@
-//! Rows of many tasks on one scale: features standardised, targets of each task
+//! Rows of many tasks on one scale: features standardized, targets of each task
 //! brought to its scale, biases taken out.
 
 use crate::batch::Tasks;
@@ -343,18 +343,18 @@ impl Frame {
 /// more row: the same cost as with the best bias.
 fn take_out_mean(x: &mut Vec<f64>, y: &mut Vec<f64>, m: usize, kappa: f64) {
     let n = y.len() as f64;
-    let mut centre = vec![0.0; m];
+    let mut center = vec![0.0; m];
     for row in x.chunks_exact(m) {
-        centre.iter_mut().zip(row).for_each(|(c, v)| *c += v / n);
+        center.iter_mut().zip(row).for_each(|(c, v)| *c += v / n);
     }
     let middle = mean(y);
     for row in x.chunks_exact_mut(m) {
-        row.iter_mut().zip(&centre).for_each(|(v, c)| *v -= c);
+        row.iter_mut().zip(&center).for_each(|(v, c)| *v -= c);
     }
     y.iter_mut().for_each(|v| *v -= middle);
     let weight = (n * kappa / (n + kappa)).sqrt();
     if weight > 0.0 {
-        x.extend(centre.iter().map(|c| weight * c));
+        x.extend(center.iter().map(|c| weight * c));
         y.push(weight * middle);
     }
 }

@@ -1,7 +1,7 @@
 //! Many regression tasks on the same features: a subspace that they share, a common
 //! part, and a small model for each task.
 
-mod controls;
+mod baselines;
 mod evaluation;
 mod fit;
 mod frame;

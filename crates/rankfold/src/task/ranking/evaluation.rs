@@ -82,7 +82,7 @@ impl<R: Real> Scorer for LabelScores<'_, R> {
     }
 }
 
-/// Every row is scored with the same numbers: the control.
+/// Every row is scored with the same numbers: the baseline.
 struct Constant<'a> {
     rows: usize,
     scores: &'a [f64],

@@ -30,7 +30,7 @@ use crate::{Error, Real, Result, Rows, SparseVec, choices, memory, options};
 use informative::pairs;
 
 /// The better way to read the scores of a rule. Where both sides are projected
-/// alike the cosine undoes the favour that the dot product does to long rows;
+/// alike the cosine undoes the favor that the dot product does to long rows;
 /// where they are not, it costs precision at the first places. A full matrix
 /// has no space to project rows into.
 pub(super) fn default_score(rule: Rule) -> Score {

@@ -141,8 +141,9 @@ impl PlainPolar {
         let outside = &mub - u * (u.transpose() * &mub);
         let inner = symmetric::part(&(r.transpose() * u.transpose() * m * u * r));
         let moved = u - Scale(2.0 * self.lambda * size) * outside;
-        let bend = symmetric::exp(&(Scale(-0.5 * (1.0 - self.lambda) * size) * inner)).unwrap();
-        self.r = r * bend;
+        let hessian_product =
+            symmetric::exp(&(Scale(-0.5 * (1.0 - self.lambda) * size) * inner)).unwrap();
+        self.r = r * hessian_product;
         self.u = self.retraction.apply(&moved).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Only the balanced step is the same for all factorisations of W.
+/// Only the balanced step is the same for all factorizations of W.
 #[test]
 fn balanced_steps_do_not_depend_on_how_w_is_factored_and_plain_ones_do() {
     for seed in 0..5 {

@@ -1,5 +1,5 @@
 //! Simple models of many tasks, to compare with: one ridge regression for all tasks,
-//! one for each, and the alternating minimisation of [Argyriou2008]. All see rows on
+//! one for each, and the alternating minimization of [Argyriou2008]. All see rows on
 //! the same scale as the model does, have biases, and choose their ridge by validation.
 //!
 //! Each is a linear map of the features, U, with a ridge regression behind it: nothing
@@ -16,14 +16,14 @@ use crate::model::Standardize;
 use crate::{Error, Result};
 use faer::Mat;
 
-/// Numbers up to which controls are fitted that have weights of each task for all
+/// Numbers up to which baselines are fitted that have weights of each task for all
 /// features: tasks times features squared.
 const MOST: usize = 2_000_000;
 
 /// Ridges to choose from, for features of mean square one.
 const RIDGES: [f64; 10] = [3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1];
 
-/// Rounds of the alternating minimisation, and the change that ends them. It creeps at
+/// Rounds of the alternating minimization, and the change that ends them. It creeps at
 /// the end, where predictions do not change any more.
 const ROUNDS: usize = 60;
 const CHANGE: f64 = 1e-4;
@@ -31,7 +31,7 @@ const CHANGE: f64 = 1e-4;
 /// What is added to W Wᵀ, as a share of its trace, so that its root can be inverted.
 const EPSILON: f64 = 1e-6;
 
-/// A control that was fitted.
+/// A baseline that was fitted.
 pub(super) struct Control {
     pub name: &'static str,
     frame: Frame,
@@ -112,7 +112,7 @@ fn alternate(tasks: &Tasks, lambda: f64, threads: usize) -> Option<Vec<Mat<f64>>
     Some(vec![root])
 }
 
-/// All controls, fitted to these rows.
+/// All baselines, fitted to these rows.
 pub(super) fn all(
     train: &TaskRows,
     standardize: Standardize,
@@ -173,7 +173,7 @@ pub(super) fn all(
         let frame = Frame::new(train, &whole, framing)?;
         let tasks = frame.tasks()?;
         let learned = fit(&frame, &tasks, frame.usual_square() * chosen.1)?;
-        let failed = || Error::failure(format!("the control `{name}` could not be fitted"));
+        let failed = || Error::failure(format!("the baseline `{name}` could not be fitted"));
         out.push(Control {
             name,
             learned: learned.ok_or_else(failed)?,
