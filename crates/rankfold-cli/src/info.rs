@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rankfold::model::{KernelFunction, Knowledge, Mapped, Ranked, Rated};
-use rankfold::{Model, Result, with_form};
+use rankfold::{Model, Result};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -24,20 +24,18 @@ impl Info {
         let sigma = model
             .singular_values()
             .map_err(|e| e.in_file(&self.model))?;
-        let (form, shape, parameters, refreshes) = with_form!(&model.form, form => {
-            let form = form.view();
-            (form.name(), form.shape(), form.parameters(), form.refreshes())
-        });
+        let stored = model.storage();
+        let shape = stored.shape;
         let steps = model.preprocess.steps;
         let mut json = json!({
             "format": card.format,
             "task": model.task(),
             "learner": card.learner,
-            "form": form,
+            "form": stored.form,
             "shape": [shape.0, shape.1],
             "rank": model.rank(),
             "singular_values": sigma,
-            "parameters": parameters,
+            "parameters": stored.parameters,
             "precision": model.precision(),
             "score": card.score.name(),
             "features": model.features.kind(),
@@ -54,7 +52,7 @@ impl Info {
             "new_features": card.counters.new_features,
             "seeded": card.counters.seeded,
             "mean_loss": card.counters.mean_loss(),
-            "refreshes": refreshes,
+            "refreshes": stored.refreshes,
             "history": card.history,
         });
         if let Some(aroma) = card.aroma {
@@ -63,7 +61,7 @@ impl Info {
             json["new_covariance"] = json!(aroma.new_covariance);
             json["inverse_diagonal"] = json!(aroma.inverse_diagonal);
             json["variance_scale"] = json!(card.variance_scale);
-            json["storage"] = json!(with_form!(&model.form, form => form.view().storage()));
+            json["storage"] = json!(stored.entries);
         }
         if let Knowledge::Ranking(Ranked { prior, rule }) = &model.knowledge {
             json["labels"] = json!(prior.bias.len());

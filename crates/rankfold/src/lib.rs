@@ -59,6 +59,9 @@ pub mod sample;
 pub mod sparse;
 pub mod task;
 
+/// The linear algebra whose matrices stand in signatures.
+pub use faer;
+
 pub use error::{Error, ErrorKind, Result};
 pub use ids::Ids;
 pub use loss::Loss;

@@ -301,7 +301,6 @@ pub fn unknown(task: &str, name: &str) -> Error {
 /// The names are those of files and of the command line. Beside the enum come `ALL`,
 /// `name`, `FromStr`, `Display`, serde by name, and [`OptionValue`].
 #[macro_export]
-#[doc(hidden)]
 macro_rules! choices {
     (@default $enum:ident $variant:ident) => {
         impl Default for $enum {

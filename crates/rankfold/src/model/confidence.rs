@@ -3,7 +3,7 @@
 use super::{Model, Prepared};
 use crate::eval::Scorer;
 use crate::form::{FormRef, Query};
-use crate::{Error, Real, Result, Rows, SparseRow, SparseVec, normal, with_form};
+use crate::{Error, Real, Result, Rows, SparseRow, SparseVec, normal};
 
 /// A score that is known up to a normal error.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,7 +49,7 @@ pub struct Confidence<'a, R> {
 impl Model {
     /// Whether it learned a distribution, and can say how sure it is.
     pub fn has_confidence(&self) -> bool {
-        with_form!(&self.form, form => form.view().is_gaussian())
+        super::with_form!(&self.form, form => form.view().is_gaussian())
     }
 
     /// How sure the model is of the scores of rows that [`Model::prepare`] made

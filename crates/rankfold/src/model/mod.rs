@@ -141,6 +141,7 @@ pub struct Distances {
 
 /// What a model says about itself: the metadata of its file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Card {
     /// The version of the file format.
     pub format: u32,
@@ -344,8 +345,6 @@ fn other_precision<R: Real>(found: &str) -> Error {
 }
 
 /// Runs the same expression on the form in whichever precision it has.
-#[macro_export]
-#[doc(hidden)]
 macro_rules! with_form {
     ($precise:expr, $form:ident => $body:expr) => {
         match $precise {
@@ -355,9 +354,28 @@ macro_rules! with_form {
     };
 }
 
+pub(crate) use with_form;
+
+/// What W is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Storage {
+    /// The name of the form.
+    pub form: &'static str,
+    /// Rows and columns of W.
+    pub shape: (usize, usize),
+    /// Numbers that are stored.
+    pub parameters: usize,
+    /// How often the form has chosen a new gauge.
+    pub refreshes: u64,
+    /// How its entries are stored.
+    pub entries: &'static str,
+}
+
 /// A trained model that stands alone: it scores rows of the files it was
 /// trained on, and of any other with the same features.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Model {
     /// What it says about itself.
     pub card: Card,
@@ -375,6 +393,7 @@ pub struct Model {
 
 /// The right side of a model that scores rows with other things.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Objects {
     /// What the features of objects are called; never the terms of a vocabulary.
     pub features: Features,
@@ -404,6 +423,20 @@ impl Model {
             preprocess: Preprocess::default(),
             knowledge: Knowledge::Similarity,
         }
+    }
+
+    /// What W is made of.
+    pub fn storage(&self) -> Storage {
+        with_form!(&self.form, form => {
+            let form = form.view();
+            Storage {
+                form: form.name(),
+                shape: form.shape(),
+                parameters: form.parameters(),
+                refreshes: form.refreshes(),
+                entries: form.storage(),
+            }
+        })
     }
 
     /// A ranking of labels by LORETA from a form whose columns are these labels:

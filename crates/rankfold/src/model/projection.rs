@@ -255,7 +255,7 @@ impl Model {
     /// Whether the model can project rows, which `what` needs: a full matrix
     /// cannot.
     pub fn check_space(&self, what: &str) -> Result<()> {
-        let full = crate::with_form!(&self.form, form => form.view().factors().is_none());
+        let full = super::with_form!(&self.form, form => form.view().factors().is_none());
         if full { Err(no_space(what)) } else { Ok(()) }
     }
 

@@ -1,12 +1,12 @@
 //! What a model of ratings knows beside W: biases and counts of users and items.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use super::{Knowledge, Model, Objects, Precise, Preprocess, Rated};
+use super::{Knowledge, Model, Objects, Precise, Preprocess, Rated, with_form};
 use crate::data::Features;
 use crate::form::{Form, MOST};
 use crate::kernel::dot;
 use crate::online::Fold;
-use crate::{Error, Ids, Real, Result, with_form};
+use crate::{Error, Ids, Real, Result};
 use serde::{Deserialize, Serialize};
 
 /// The two sides in the names of tensors.
