@@ -1,7 +1,7 @@
 //! A run of any task: what it tells on the way, how it is stopped and saved, and what
 //! it comes to.
 //!
-//! [`Run`] carries the observer, the checkpoints and the wish to stop. Tasks call
+//! [`Run`] carries the observer, the checkpoints and the request to stop. Tasks call
 //! [`Run::tell`] at every event; an observer that answers `false` interrupts the run.
 //! What is learned does not depend on who observes it.
 
