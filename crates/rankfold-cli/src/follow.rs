@@ -48,6 +48,8 @@ pub struct Follow<'a> {
     pub output: &'a Output,
     /// What examples are called.
     pub noun: &'static str,
+    /// What the model had done before; rows that ids name may have added features since.
+    pub before: Counters,
 }
 
 /// What was done when the stream ended.
@@ -75,7 +77,7 @@ impl Follow<'_> {
         mut learn: impl FnMut(&mut L) -> Result<Option<bool>>,
     ) -> Result<Followed> {
         let bar = self.output.counter(self.noun);
-        let before = learner.counters();
+        let before = self.before;
         let broken = loop {
             let learned = match learn(learner) {
                 Ok(None) => break None,

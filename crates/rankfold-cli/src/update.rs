@@ -278,6 +278,7 @@ impl Update {
         if let Some(size) = self.step_size {
             learner.set_step_size(size)?;
         }
+        let before = learner.counters();
         let (ids, rows) = match &self.rows {
             Some(path) => self.read_rows(&mut learner, path, Side::Left)?,
             None => (RowIds::Positions, Rows::new()),
@@ -308,6 +309,7 @@ impl Update {
             interrupt: &interrupt,
             output,
             noun,
+            before,
         };
         if learner.label_count() > 0 && holds_rows(&self.stream) {
             return self.learn_rows(learner, &follow("rows"), start);

@@ -52,6 +52,7 @@ impl UpdateRatings<'_> {
             interrupt: &interrupt,
             output,
             noun: "ratings",
+            before: learner.counters(),
         };
         let followed = follow.run(&mut learner, |learner| {
             if !lines.advance()? {

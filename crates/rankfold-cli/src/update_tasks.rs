@@ -45,6 +45,7 @@ impl UpdateTasks<'_> {
             interrupt: &interrupt,
             output,
             noun: "rows",
+            before: learner.counters(),
         };
         let followed = follow.run(&mut learner, |learner| {
             if !lines.advance()? {
