@@ -1,6 +1,7 @@
 //! What is done to rows before a model sees them, learned from the training
 //! rows and kept with the model.
 
+use crate::sparse::all_of;
 use crate::{Error, Real, Result, Rows, SparseRow, SparseVec, choices, memory};
 use serde::{Deserialize, Serialize};
 
@@ -136,8 +137,8 @@ impl Preprocess {
 
     /// Whether these rows pass unchanged.
     pub fn passes<R: Real>(&self, rows: &Rows<R>) -> bool {
-        let missing = |row: SparseRow<'_, R>| row.values.iter().any(|v| v.to_f64().is_nan());
-        self.steps == Steps::default() && !rows.iter().any(missing)
+        let whole = |row: SparseRow<'_, R>| all_of(row.values, |v| !v.to_f64().is_nan());
+        self.steps == Steps::default() && rows.iter().all(whole)
     }
 
     /// Whether every step has the numbers it needs.

@@ -5,7 +5,7 @@ mod build;
 mod observed;
 mod store;
 
-pub(crate) use build::{Entries, Shape, bad_number};
+pub(crate) use build::{Entries, Shape, all_of, bad_number};
 pub use observed::{Dissimilarity, Lines, Observed, Part, Repeated, ValuedPair, View};
 pub use store::Lent;
 
