@@ -153,6 +153,18 @@ def test_completion(tmp_path: Path, command: Command, learner: Any) -> None:
     assert len(model.users_) == len(model.user_factors_) == 45
 
 
+def test_gossip(tmp_path: Path, command: Command) -> None:
+    users, items = random.integers(0, 20, 300), random.integers(0, 15, 300)
+    ratings = 1.0 + (users * items) % 5
+    rows = [f"u{u},i{i},{r}" for u, i, r in zip(users, items, ratings)]
+    (tmp_path / "r.csv").write_text("user,item,rating\n" + "\n".join(rows) + "\n")
+    flags = "--agents 3 --rank 2 --slots 30 --regularization 0.01".split()
+    command("gossip", "run", "completion", "r.csv", "-o", "g.safetensors", *flags)
+    model = rf.Gossip("completion", agents=3, rank=2, slots=30, regularization=0.01)
+    model.fit([f"u{u}" for u in users], [f"i{i}" for i in items], ratings)
+    same(model, tmp_path / "g.safetensors")
+
+
 def test_multitask(tmp_path: Path, command: Command) -> None:
     frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
     schools = [f"s{i % 5}" for i in range(150)]
