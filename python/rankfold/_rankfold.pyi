@@ -111,7 +111,7 @@ class Vocabulary:
         labels: list[str] | None = None,
         features: int | None = None,
         min_df: int = 2,
-        tf: str = "raw",
+        tf: str = "log",
         strip: list[str] | None = None,
     ) -> Vocabulary: ...
     def rows(self, texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...

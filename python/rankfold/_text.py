@@ -25,7 +25,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         the most frequent ones.
     min_df : int, default=2
         Leave out terms of fewer documents.
-    tf : {'raw', 'log'}, default='raw'
+    tf : {'raw', 'log'}, default='log'
         Count a term tf times, or 1 + ln tf times.
     strip : sequence of {'headers', 'footers', 'quotes'}, default=()
         Parts of mail and news to leave out.
@@ -48,7 +48,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         *,
         features: int | None = None,
         min_df: int = 2,
-        tf: str = "raw",
+        tf: str = "log",
         strip: Sequence[str] = (),
     ) -> None:
         self.features = features

@@ -156,7 +156,7 @@ impl Eval {
         ])?;
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
-            Knowledge::Similarity => &["labels", "objects", "object_labels", "score"],
+            Knowledge::Similarity(_) => &["labels", "objects", "object_labels", "score"],
             Knowledge::Metric => &["labels", "train", "neighbors"],
             Knowledge::Ranking(_) => &["labels"],
             Knowledge::Pairs { .. } => &["objects", "pairs"],
@@ -233,7 +233,7 @@ impl Eval {
         };
         let in_data = |e: Error| self.in_model(e).in_file(self.data());
         let found = match &model.knowledge {
-            Knowledge::Similarity => {
+            Knowledge::Similarity(_) => {
                 needs_objects(model, &self.model, self.objects.as_ref())?;
                 if self.score == Some(ScoreName::Cosine) {
                     let space = model.check_space("the projected cosine");
@@ -433,7 +433,7 @@ impl Eval {
             text += "\n";
         }
         text += &format!("\n{} {}, {} skipped", found.rows, found.unit, found.skipped);
-        if model.knowledge == Knowledge::Similarity {
+        if matches!(model.knowledge, Knowledge::Similarity(_)) {
             text += &format!(", {score} scores");
         }
         text += &format!(", {seconds:.1} s");

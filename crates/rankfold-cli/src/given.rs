@@ -65,7 +65,7 @@ pub const FIELDS: [&str; 4] = ["where", "text", "label", "id"];
 /// What models of a task are called.
 pub fn models(knowledge: &Knowledge) -> &'static str {
     match knowledge {
-        Knowledge::Similarity => "similarity models",
+        Knowledge::Similarity(_) => "similarity models",
         Knowledge::Metric => "metrics",
         Knowledge::Ranking(_) => "models that rank labels",
         Knowledge::Pairs { .. } => "models of pairs",

@@ -117,7 +117,7 @@ impl Predict {
         ])?;
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
-            Knowledge::Similarity | Knowledge::Pairs { .. } => {
+            Knowledge::Similarity(_) | Knowledge::Pairs { .. } => {
                 &["rows", "objects", "score", "uncertainty", "level"]
             }
             Knowledge::Metric => &["rows", "objects"],
@@ -127,7 +127,7 @@ impl Predict {
             Knowledge::Multitask(_) => &["task_column", "target_column", "ignore_column"],
         };
         let fields: &[&str] = match &model.knowledge {
-            Knowledge::Similarity
+            Knowledge::Similarity(_)
             | Knowledge::Pairs { .. }
             | Knowledge::Metric
             | Knowledge::Ranking(_) => &FIELDS,
@@ -169,7 +169,7 @@ impl Predict {
             Knowledge::Kernel(_) | Knowledge::Map(_) => {
                 self.score_pairs_of(&model, None, start, output)
             }
-            Knowledge::Similarity | Knowledge::Metric | Knowledge::Pairs { .. } => {
+            Knowledge::Similarity(_) | Knowledge::Metric | Knowledge::Pairs { .. } => {
                 let rows = rows()?;
                 needs_objects(&model, &self.model, self.objects.as_ref())?;
                 self.score_pairs_of(&model, Some(rows), start, output)

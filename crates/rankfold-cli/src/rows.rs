@@ -59,6 +59,8 @@ pub enum ScoreName {
     Cosine,
     /// leftᵀ W right
     Dot,
+    /// By classes, where the model was trained with them
+    Classes,
 }
 
 impl From<ScoreName> for Score {
@@ -66,6 +68,7 @@ impl From<ScoreName> for Score {
         match name {
             ScoreName::Cosine => Score::Cosine,
             ScoreName::Dot => Score::Dot,
+            ScoreName::Classes => Score::Classes,
         }
     }
 }
@@ -84,7 +87,7 @@ pub fn needs_objects(model: &Model, path: &Path, objects: Option<&PathBuf>) -> R
 /// An error for a model that scores no pairs of rows; it says which command answers.
 pub fn scores_rows(model: &Model, path: &Path) -> Result<()> {
     let message = match &model.knowledge {
-        Knowledge::Similarity
+        Knowledge::Similarity(_)
         | Knowledge::Metric
         | Knowledge::Pairs { .. }
         | Knowledge::Kernel(_)

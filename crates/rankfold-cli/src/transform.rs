@@ -81,7 +81,7 @@ impl Transform {
         let space = model.check_space("a transformation");
         space.map_err(|e| e.in_file(&self.model))?;
         let own: &[&str] = match &model.knowledge {
-            Knowledge::Similarity
+            Knowledge::Similarity(_)
             | Knowledge::Metric
             | Knowledge::Pairs { .. }
             | Knowledge::Ranking(_) => &[&["side"][..], &FIELDS].concat(),

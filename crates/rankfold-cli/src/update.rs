@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
-    DistanceStream, LabelName, LabelStream, Names, RatingColumns, RowIds, RowLookup, StreamRow,
-    TripletStream, ValueStream, WriteLock, holds_rows,
+    DistanceStream, LabelName, LabelStream, Labelled, Names, RatingColumns, RowIds, RowLookup,
+    StreamRow, TripletStream, ValueStream, WriteLock, holds_rows,
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Precise};
@@ -204,7 +204,7 @@ impl Update {
         };
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
-            Knowledge::Similarity | Knowledge::Pairs { .. } | Knowledge::Metric => {
+            Knowledge::Similarity(_) | Knowledge::Pairs { .. } | Knowledge::Metric => {
                 &["rows", "objects", "step_size", "save_every"]
             }
             Knowledge::Ranking(_) => &["rows", "step_size", "save_every"],
@@ -218,7 +218,7 @@ impl Update {
             Knowledge::Kernel(_) | Knowledge::Map(_) => &[],
         };
         let fields: &[&str] = match &model.knowledge {
-            Knowledge::Similarity
+            Knowledge::Similarity(_)
             | Knowledge::Pairs { .. }
             | Knowledge::Metric
             | Knowledge::Ranking(_) => &FIELDS,
@@ -261,7 +261,7 @@ impl Update {
                 };
                 update.run(&model, output)
             }
-            Knowledge::Similarity
+            Knowledge::Similarity(_)
             | Knowledge::Metric
             | Knowledge::Pairs { .. }
             | Knowledge::Ranking(_) => match &model.form {
@@ -312,7 +312,25 @@ impl Update {
             before,
         };
         if learner.label_count() > 0 && holds_rows(&self.stream) {
-            return self.learn_rows(learner, &follow("rows"), start);
+            let step = |learner: &mut Online<R>, data: &Labelled<R>, rows: &Rows<R>, at| {
+                let names = data.labels.of(at).iter();
+                let name = |&label: &u32| LabelName::Name(data.labels.names.get(label).into());
+                let names: Vec<LabelName> = names.map(name).collect();
+                let learned = learner.learn_labelled(StreamRow::Row(at), &names, rows)?;
+                Ok(learned.is_some())
+            };
+            return self.learn_rows(learner, &follow("rows"), start, step);
+        }
+        if learner.has_classes() && holds_rows(&self.stream) {
+            output.note("rows with labels join their classes; W learns from triplets");
+            let step = |learner: &mut Online<R>, data: &Labelled<R>, rows: &Rows<R>, at| {
+                let [label] = data.labels.of(at) else {
+                    return Ok(false);
+                };
+                learner.add_to_class(rows.row(at), data.labels.names.get(*label))?;
+                Ok(true)
+            };
+            return self.learn_rows(learner, &follow("rows"), start, step);
         }
         let lines = patient::lines(&self.stream, &interrupt)?;
         if learner.label_count() > 0 {
@@ -413,33 +431,31 @@ impl Update {
         self.report(&learner, &followed, &read, start, follow.output)
     }
 
-    /// Learns a file of labelled rows, as `train ranking` reads it, row by row.
+    /// Learns a file of labelled rows, as `train` reads it, row by row. `step` says whether
+    /// a row was learned from.
     fn learn_rows<R: Real>(
         &self,
         mut learner: Online<R>,
         follow: &Follow<'_>,
         start: Instant,
+        step: impl Fn(&mut Online<R>, &Labelled<R>, &Rows<R>, usize) -> Result<bool>,
     ) -> Result<()> {
         let source = self.fields.of(&self.stream);
-        let data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
-        let rows = learner.prepare(data.rows, &data.features);
+        let mut data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
+        let rows = learner.prepare(std::mem::take(&mut data.rows), &data.features);
         let rows = rows.map_err(|e| e.in_file(&self.stream))?;
         let (mut at, mut skipped) = (0, 0);
         let followed = follow.run(&mut learner, |learner| {
             if at == rows.len() {
                 return Ok(None);
             }
-            let names = data.labels.of(at).iter();
-            let names = names.map(|&label| LabelName::Name(data.labels.names.get(label).into()));
-            let names: Vec<LabelName> = names.collect();
-            let learned = learner.learn_labelled(StreamRow::Row(at), &names, &rows);
-            let learned = learned.map_err(|e| {
+            let learned = step(learner, &data, &rows, at).map_err(|e| {
                 let message = format!("row `{}`: {}", data.ids.name(at), e.message);
                 Error { message, ..e }.in_file(&self.stream)
             })?;
             at += 1;
-            skipped += u64::from(learned.is_none());
-            Ok(Some(learned.is_some()))
+            skipped += u64::from(!learned);
+            Ok(Some(learned))
         })?;
         let read = Read {
             lines: at as u64,

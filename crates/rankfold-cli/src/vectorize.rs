@@ -61,7 +61,7 @@ pub struct Vectorize {
         value_parser = clap::value_parser!(u32).range(1..))]
     min_df: Option<u32>,
 
-    /// Count a term tf times, or 1 + ln tf times [default: raw]
+    /// Count a term tf times, or 1 + ln tf times [default: log]
     #[arg(long, conflicts_with = "vocabulary")]
     tf: Option<Tf>,
 
@@ -121,8 +121,8 @@ impl Vectorize {
                 features: self.features.map(|n| n as usize),
                 min_df: self.min_df.unwrap_or(2),
                 tf: match self.tf {
-                    Some(Tf::Log) => TermFrequency::Log,
-                    Some(Tf::Raw) | None => TermFrequency::Raw,
+                    Some(Tf::Raw) => TermFrequency::Raw,
+                    Some(Tf::Log) | None => TermFrequency::Log,
                 },
                 strip: self.strip,
             };

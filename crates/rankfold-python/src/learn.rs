@@ -178,10 +178,14 @@ pub fn learn_classes(
     let watch = Watch::new(None);
     let count = in_precision!(rows, R => model.get().work(py, |state| {
         let learner = R::online(state)?;
-        let mut source = learner.triplets_of(&rows.get::<R>()?.labels)?;
+        let labels = &rows.get::<R>()?.labels;
+        let mut source = learner.triplets_of(labels)?;
         let ready = ready(learner, Side::Left, rows)?;
         sized(learner, step_size)?;
-        steps(&watch, ready.len(), |_| {
+        steps(&watch, ready.len(), |i| {
+            if let [class] = labels.of(i) {
+                learner.add_to_class(ready.row(i), labels.names.get(*class))?;
+            }
             let drawn = source.draw();
             let [query, positive, negative] =
                 [drawn.query, drawn.positive, drawn.negative].map(|i| StreamRow::Row(i as usize));

@@ -23,7 +23,7 @@ type Csr<'py> = (
 impl Vocabulary {
     /// Learns the terms that tell most about the labels, or the most frequent ones.
     #[staticmethod]
-    #[pyo3(signature = (texts, labels=None, features=None, min_df=2, tf="raw", strip=None))]
+    #[pyo3(signature = (texts, labels=None, features=None, min_df=2, tf="log", strip=None))]
     fn fit(
         py: Python<'_>,
         texts: Vec<String>,

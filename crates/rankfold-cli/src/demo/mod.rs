@@ -14,7 +14,7 @@ use rankfold::form::Side;
 use rankfold::linalg::principal_coordinates;
 use rankfold::model::{Normalize, Precise, Scaling};
 use rankfold::task::{Event, evaluate};
-use rankfold::{Error, Result, Score, Similarity};
+use rankfold::{Error, Result, Similarity};
 use serde_json::json;
 
 use crate::output::Output;
@@ -89,7 +89,7 @@ impl Demo {
             &prepared,
             &members,
             &classes,
-            Score::Cosine,
+            model.reading(None)?,
             threads,
             &|_| true,
         )?

@@ -31,7 +31,7 @@ fn a_vocabulary_is_fitted_and_used_again() {
     assert_eq!(
         vocabulary,
         json!({
-            "format": 1, "documents": 3, "tf": "raw", "strip": [], "classes": ["car", "fruit"],
+            "format": 1, "documents": 3, "tf": "log", "strip": [], "classes": ["car", "fruit"],
             "terms": ["engine", "wheel", "banana", "pie"], "df": [2, 2, 2, 2],
         })
     );

@@ -61,7 +61,7 @@ fn vectorize(place: &Place, source: &str, features: &str) {
             "--json",
         ];
         if part == "train" {
-            arguments.extend(["--features", features]);
+            arguments.extend(["--features", features, "--tf", "raw"]);
         }
         assert!(
             place.run(&arguments).json()["rows"]

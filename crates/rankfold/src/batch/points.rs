@@ -147,6 +147,19 @@ impl Points {
         }
     }
 
+    /// The squared length of each feature over all points.
+    pub fn squares(&self) -> Vec<f64> {
+        let square = |v: &f64| v * v;
+        match &self.0 {
+            Kind::Unit(count) => vec![1.0; *count],
+            Kind::Dense(x) => x.col_iter().map(|c| c.iter().map(square).sum()).collect(),
+            Kind::Sparse(_, columns) => {
+                let columns = columns.iter();
+                columns.map(|c| c.values.iter().map(square).sum()).collect()
+            }
+        }
+    }
+
     /// X Y, row by row.
     pub(crate) fn times(&self, y: &Mat<f64>, threads: usize) -> Rowwise {
         let k = y.ncols();

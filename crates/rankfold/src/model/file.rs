@@ -100,6 +100,18 @@ impl<'a> Tensor<'a> {
         }
     }
 
+    pub fn u32s(values: Vec<u32>) -> Self {
+        Tensor {
+            dtype: Dtype::U32,
+            shape: vec![values.len()],
+            write: Box::new(move |out| {
+                values
+                    .iter()
+                    .try_for_each(|v| out.write_all(&v.to_le_bytes()))
+            }),
+        }
+    }
+
     pub fn u8s(values: Vec<u8>) -> Self {
         Tensor {
             dtype: Dtype::U8,
@@ -371,6 +383,14 @@ impl<'a> TensorFile<'a> {
         let bytes = view.data().chunks_exact(8);
         Ok(bytes
             .map(|b| u64::from_le_bytes(b.try_into().expect("eight bytes")))
+            .collect())
+    }
+
+    pub fn u32s(&self, name: &str) -> Result<Vec<u32>> {
+        let view = self.view(name, Dtype::U32)?;
+        let bytes = view.data().chunks_exact(4);
+        Ok(bytes
+            .map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
             .collect())
     }
 

@@ -5,8 +5,8 @@
 
 use super::file::{TensorFile, Tensors};
 use super::{
-    CompletionCard, Dissimilarities, KernelCard, MultitaskCard, Objects, Prior, RankingRule,
-    RatingBiases, TaskSpace,
+    ClassScore, Classes, CompletionCard, Dissimilarities, KernelCard, MultitaskCard, Objects,
+    Prior, RankingRule, RatingBiases, TaskSpace,
 };
 use crate::data::Features;
 use crate::{Error, Result};
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 /// What a model is for, with what belongs to that and not to W.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Knowledge {
-    /// Scores pairs of rows.
-    Similarity,
+    /// Scores pairs of rows; with classes where rows are compared by them.
+    Similarity(Option<Classes>),
     /// Measures distances between rows.
     Metric,
     /// Ranks labels for rows.
@@ -76,7 +76,7 @@ impl Knowledge {
     /// The name of the task on the command line and in files.
     pub fn task(&self) -> &'static str {
         match self {
-            Knowledge::Similarity => "similarity",
+            Knowledge::Similarity(_) => "similarity",
             Knowledge::Metric => "metric",
             Knowledge::Ranking(_) => "ranking",
             Knowledge::Pairs { .. } => "pairs",
@@ -96,10 +96,11 @@ impl Knowledge {
 
     pub(super) fn tensors(&self) -> Tensors<'_> {
         match self {
-            Knowledge::Similarity
+            Knowledge::Similarity(None)
             | Knowledge::Metric
             | Knowledge::Pairs { .. }
             | Knowledge::Kernel(_) => Tensors::new(),
+            Knowledge::Similarity(Some(classes)) => classes.tensors(),
             Knowledge::Ranking(known) => known.prior.tensors(),
             Knowledge::Completion(known) => known.biases.tensors(),
             Knowledge::Map(known) => known.dissimilarities.tensors(),
@@ -113,7 +114,8 @@ impl Knowledge {
             ..Stored::default()
         };
         match self.clone() {
-            Knowledge::Similarity | Knowledge::Metric => {}
+            Knowledge::Metric => {}
+            Knowledge::Similarity(classes) => stored.classes = classes.map(|c| c.score),
             Knowledge::Ranking(known) => stored.ranking = Some(known.rule),
             Knowledge::Pairs { target_mean } => stored.target_mean = Some(target_mean),
             Knowledge::Completion(known) => stored.completion = Some(known.card),
@@ -139,6 +141,8 @@ pub(super) struct Stored {
     multitask: Option<MultitaskCard>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target_mean: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    classes: Option<ClassScore>,
 }
 
 /// What is known of a form and of both sides before the knowledge is read.
@@ -221,9 +225,15 @@ impl Stored {
                 Ok(Knowledge::Multitask(Tasked { card, space }))
             }
             Stored {
-                task, target_mean, ..
+                task,
+                target_mean,
+                classes,
+                ..
             } => match (&task[..], target_mean) {
-                ("similarity", _) => Ok(Knowledge::Similarity),
+                ("similarity", _) => {
+                    let classes = classes.map(|score| Classes::read(file, score, left));
+                    Ok(Knowledge::Similarity(classes.transpose()?))
+                }
                 ("metric", _) => Ok(Knowledge::Metric),
                 ("pairs", Some(target_mean)) if target_mean.is_finite() => {
                     Ok(Knowledge::Pairs { target_mean })

@@ -1,6 +1,7 @@
 //! The model: a form, and all that belongs to the data rather than to W. It
 //! stands alone in one file.
 
+mod classes;
 mod confidence;
 mod dissimilarities;
 pub(crate) mod file;
@@ -14,6 +15,7 @@ mod projection;
 mod ratings;
 mod task_space;
 
+pub use classes::{ClassScore, Classes, Reading};
 pub use confidence::{Confidence, Estimate};
 pub use dissimilarities::Dissimilarities;
 pub use gossip_card::GossipCard;
@@ -53,6 +55,8 @@ choices! {
         Dot = "dot",
         /// The cosine between the projected rows
         Cosine = "cosine",
+        /// How much the same classes claim both rows, and a little of the cosine
+        Classes = "classes",
         /// The distance √((left − right)ᵀ W (left − right)) of a metric: less is nearer
         Distance = "distance",
     }
@@ -421,7 +425,7 @@ impl Model {
             features,
             objects: None,
             preprocess: Preprocess::default(),
-            knowledge: Knowledge::Similarity,
+            knowledge: Knowledge::Similarity(None),
         }
     }
 

@@ -5,7 +5,7 @@
 //! projected cosine is their dot product after both are scaled to length one.
 
 use super::preprocess::normalize;
-use super::{Knowledge, Model, Prepared, Score, rank_lost};
+use super::{Classes, Knowledge, Model, Prepared, Reading, Score, rank_lost};
 use crate::data::Labelled;
 use crate::eval::{Embedded, Scorer, nearest, nearest_among};
 use crate::form::{FormRef, Query, Side};
@@ -64,9 +64,9 @@ impl<'a, R: Real> Projection<'a, R> {
         form: FormRef<'a, R>,
         rows: &'a Rows<R>,
         members: &[u32],
-        score: Score,
+        reading: impl Into<Reading<'a>>,
     ) -> Result<Self> {
-        Self::of_sides(form, rows, members, None, score)
+        Self::of_sides(form, rows, members, None, reading.into())
     }
 
     /// The same with members of other rows on the right side of W.
@@ -74,9 +74,9 @@ impl<'a, R: Real> Projection<'a, R> {
         form: FormRef<'a, R>,
         (rows, members): (&'a Rows<R>, &[u32]),
         objects: (&'a Rows<R>, &[u32]),
-        score: Score,
+        reading: impl Into<Reading<'a>>,
     ) -> Result<Self> {
-        Self::of_sides(form, rows, members, Some(objects), score)
+        Self::of_sides(form, rows, members, Some(objects), reading.into())
     }
 
     fn of_sides(
@@ -84,12 +84,13 @@ impl<'a, R: Real> Projection<'a, R> {
         rows: &'a Rows<R>,
         members: &[u32],
         objects: Option<(&'a Rows<R>, &[u32])>,
-        score: Score,
+        Reading { score, classes }: Reading<'_>,
     ) -> Result<Self> {
         if form.factors().is_none() {
             match score {
                 Score::Dot => {}
                 Score::Cosine => return Err(no_space("the projected cosine")),
+                Score::Classes => return Err(no_space("a score by classes")),
                 Score::Distance => return Err(no_space("a distance")),
             }
             return Ok(Projection(Kind::Plain(Plain {
@@ -101,13 +102,21 @@ impl<'a, R: Real> Projection<'a, R> {
         }
         // Scores do not depend on the signs of the gauge, not even in rounding.
         let gauge = form.gauge().ok_or_else(rank_lost)?;
+        let classes = match (score, classes) {
+            (Score::Classes, None) => return Err(no_classes()),
+            (Score::Classes, classes) => classes,
+            _ => None,
+        };
         let rank = form.rank();
         let coordinates = |rows: &Rows<R>, members: &[u32], side: Side| {
             let mut out = form.embed(&gauge, rows, members, side);
-            if score == Score::Cosine {
+            if matches!(score, Score::Cosine | Score::Classes) {
                 out.chunks_exact_mut(rank).for_each(normalize_row);
             }
-            out
+            match classes {
+                Some(classes) => classes.coordinates(form, &gauge, &out, side),
+                None => out,
+            }
         };
         Ok(Projection(Kind::Projected {
             left: coordinates(rows, members, Side::Left),
@@ -116,7 +125,7 @@ impl<'a, R: Real> Projection<'a, R> {
                 (form, None) if form.is_symmetric() => None,
                 _ => Some(coordinates(rows, members, Side::Right)),
             },
-            rank,
+            rank: rank + classes.map_or(0, Classes::len),
             distances: score == Score::Distance,
         }))
     }
@@ -243,6 +252,11 @@ fn no_space(what: &str) -> Error {
     ))
 }
 
+/// What a model without classes cannot do.
+fn no_classes() -> Error {
+    Error::input("the model has no classes to score by: train it with `--score classes`")
+}
+
 fn normalize_row<R: Real>(row: &mut [R]) {
     let mut wide: Vec<f64> = row.iter().map(|v| v.to_f64()).collect();
     normalize(&mut wide);
@@ -305,16 +319,15 @@ impl Model {
         score: Option<Score>,
     ) -> Result<Projection<'a, R>> {
         self.check_task()?;
-        self.check_score(score)?;
+        let reading = self.reading(score)?;
         let form = self.form.as_precision::<R>()?.view();
-        let score = score.unwrap_or(self.card.score);
         let (left, right) = (members(&rows.rows), members(&objects.rows));
-        Projection::between(form, (&rows.rows, &left), (&objects.rows, &right), score)
+        Projection::between(form, (&rows.rows, &left), (&objects.rows, &right), reading)
     }
 
     fn check_task(&self) -> Result<()> {
         match &self.knowledge {
-            Knowledge::Similarity
+            Knowledge::Similarity(_)
             | Knowledge::Pairs { .. }
             | Knowledge::Metric
             | Knowledge::Kernel(_)
@@ -328,10 +341,15 @@ impl Model {
         }
     }
 
-    /// An error where scores are asked for that the model does not have: a metric has
-    /// distances, and only a metric has them.
-    fn check_score(&self, score: Option<Score>) -> Result<()> {
+    /// How scores are read: as asked for, or as the model says. An error where the model
+    /// does not have them: a metric has distances, and only a metric has them; classes are
+    /// there where it was trained with them.
+    pub fn reading(&self, score: Option<Score>) -> Result<Reading<'_>> {
         let own = self.card.score;
+        let classes = match &self.knowledge {
+            Knowledge::Similarity(classes) => classes.as_ref(),
+            _ => None,
+        };
         match score {
             Some(asked) if (asked == Score::Distance) != (own == Score::Distance) => {
                 Err(Error::input(format!(
@@ -340,7 +358,11 @@ impl Model {
                     asked.name()
                 )))
             }
-            _ => Ok(()),
+            Some(Score::Classes) if classes.is_none() => Err(no_classes()),
+            _ => Ok(Reading {
+                score: score.unwrap_or(own),
+                classes,
+            }),
         }
     }
 
@@ -362,10 +384,9 @@ impl Model {
     ) -> Result<Projection<'a, R>> {
         self.check_task()?;
         self.check_one_kind()?;
-        self.check_score(score)?;
+        let reading = self.reading(score)?;
         let form = self.form.as_precision::<R>()?.view();
-        let score = score.unwrap_or(self.card.score);
-        Projection::new(form, &rows.rows, members, score)
+        Projection::new(form, &rows.rows, members, reading)
     }
 
     /// The score of two rows, read as the model says. It prepares all rows:

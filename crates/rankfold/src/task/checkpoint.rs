@@ -44,6 +44,9 @@ pub(super) struct State {
     pub best: Option<BestState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<AverageState>,
+    /// What the run chose before its first step.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub decided: Value,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -7,13 +7,15 @@ use super::similarity::{
     Classified, Negatives, Similarity, SimilarityData, classes, standard_margins,
 };
 use super::triplet::Sides;
+use crate::batch::{Points, class_ridge};
 use crate::data::{Features, Labelled, Labels};
 use crate::eval::calibration::variance_scale;
 use crate::form::FormRef;
-use crate::model::{Distances, Preprocess, Steps};
+use crate::model::{ClassScore, Classes, Distances, Preprocess, Steps};
 use crate::random::{Random, splitmix64};
 use crate::sample::{Given, LabelTriplets, ListedTriplets, ObjectTriplets, Triplet, Triplets};
 use crate::{Error, Ids, Real, Result, Rows, SparseVec};
+use faer::Mat;
 use hashbrown::HashSet;
 use std::borrow::Cow;
 
@@ -106,6 +108,8 @@ pub(super) struct Inputs<'a, R: Real> {
     pub rows: Things<'a, R>,
     /// What the rows are scored with, where it is something else.
     pub objects: Option<Things<'a, R>>,
+    /// The names of the classes of the rows.
+    names: &'a Ids,
     pub validation: Option<Validation<R>>,
     pub triplets: Triplets,
     /// Triplets in one pass.
@@ -228,12 +232,61 @@ impl<'a, R: Real> Inputs<'a, R> {
         Ok(Inputs {
             rows,
             objects,
+            names: &data.labels.names,
             validation,
             triplets,
             epoch,
             fingerprint,
             objects_fingerprint,
         })
+    }
+
+    /// The classes of the rows that are learned from, to score by; `None` where rows have
+    /// none, or too many.
+    pub fn classes(&self) -> Result<Option<Classes>> {
+        let rows = &self.rows;
+        match &rows.classes {
+            Some(known) if (1..=Classes::MOST).contains(&self.names.len()) => {
+                let classes = Classes::of_rows(self.names, &rows.rows, &rows.members, known);
+                classes.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The same, compared in this way; an error where there are none.
+    pub fn scored_classes(&self, score: ClassScore) -> Result<Classes> {
+        let message = format!(
+            "must be dot or cosine: to score by classes rows need labels, of at most {} classes, and no objects",
+            Classes::MOST
+        );
+        let classes = match self.objects {
+            None => self.classes()?,
+            Some(_) => None,
+        };
+        let mut classes = classes.ok_or_else(|| Error::option("score", message))?;
+        classes.score = score;
+        Ok(classes)
+    }
+
+    /// A start of d × k that tells classes apart.
+    pub fn class_ridge(&self, k: usize, penalty: f64, threads: usize) -> Result<Mat<f64>> {
+        let rows = &self.rows;
+        let known = rows.classes.as_deref();
+        let known = known.ok_or_else(|| {
+            Error::option(
+                "init",
+                "cannot be ridge without labels: it tells classes apart",
+            )
+        })?;
+        if self.objects.is_some() {
+            let message = "cannot be ridge with objects, whose features are others";
+            return Err(Error::option("init", message));
+        }
+        let classes: Vec<u32> = rows.members.iter().map(|&i| known[i as usize]).collect();
+        let mut chosen = rows.rows.select(rows.members.iter().map(|&i| i as usize));
+        chosen.widen(rows.rows.columns());
+        class_ridge(&Points::new(&chosen)?, &classes, k, penalty, threads)
     }
 
     /// What stands on the right of W.
@@ -249,13 +302,20 @@ impl<'a, R: Real> Inputs<'a, R> {
         }
     }
 
+    /// Triplets of a run that is not told how many.
+    pub fn usual_steps(&self) -> u64 {
+        match &self.triplets {
+            Triplets::Listed(_) => self.epoch,
+            _ => (50 * self.epoch).max(20_000),
+        }
+    }
+
     /// Triplets of a whole run.
     pub fn steps(&self, options: &Similarity) -> u64 {
-        match (options.steps, options.epochs, &self.triplets) {
-            (Some(steps), _, _) => steps,
-            (None, Some(epochs), _) => epochs.saturating_mul(self.epoch),
-            (None, None, Triplets::Listed(_)) => self.epoch,
-            (None, None, _) => (50 * self.epoch).max(20_000),
+        match (options.steps, options.epochs) {
+            (Some(steps), _) => steps,
+            (None, Some(epochs)) => epochs.saturating_mul(self.epoch),
+            (None, None) => self.usual_steps(),
         }
     }
 }

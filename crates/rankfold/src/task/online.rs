@@ -108,7 +108,7 @@ impl Model {
     /// Puts the model to work again: it goes on where its training ended.
     pub fn into_learner<R: Real>(self) -> Result<Online<R>> {
         match &self.knowledge {
-            Knowledge::Similarity
+            Knowledge::Similarity(_)
             | Knowledge::Ranking(_)
             | Knowledge::Pairs { .. }
             | Knowledge::Metric => {}
@@ -632,6 +632,20 @@ impl<R: Real> Online<R> {
         });
         if seeded {
             self.card.counters.seeded = self.card.counters.seeded.saturating_add(1);
+        }
+    }
+
+    /// Whether rows are scored by classes, which later rows may join.
+    pub fn has_classes(&self) -> bool {
+        matches!(self.knowledge, Knowledge::Similarity(Some(_)))
+    }
+
+    /// Adds a row that is ready to its class, which may be a new one: scores by classes
+    /// know of it from here on. W stays as it is, and so does a model without classes.
+    pub fn add_to_class(&mut self, row: SparseRow<'_, R>, class: &str) -> Result<()> {
+        match &mut self.knowledge {
+            Knowledge::Similarity(Some(classes)) => classes.add(row, class),
+            _ => Ok(()),
         }
     }
 

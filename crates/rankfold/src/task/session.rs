@@ -116,6 +116,11 @@ pub trait Work {
     /// The settings that were tried before the first step.
     fn trials(&self) -> &[Trial];
 
+    /// What was chosen before the first step, for checkpoints; null where nothing was.
+    fn decided(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
     /// What the card says beside counters and history.
     fn card(&self) -> Card;
 
@@ -365,6 +370,7 @@ impl<W: Work> Session<W> {
                 at: average.at,
                 upkeep: forms::upkeep(average.snapshot.form.view()),
             }),
+            decided: self.work.decided(),
         };
         let mut more = vec![checkpoint::state_tensor(&state)?];
         for (prefix, kept) in [

@@ -70,6 +70,23 @@ fn similarity_keeps_the_laws() {
     }
 }
 
+/// With rows enough to hold some out, start, score and length are chosen first.
+#[test]
+fn a_similarity_that_chooses_keeps_the_laws() {
+    let (data, few) = (rows(150), extreme());
+    let wild = Labelled::new(few.rows.select((0..150).map(|i| i % 12)));
+    let wild = wild.with_labels(Labels::single((0..150).map(|i| i % 12 % 2)));
+    let task = Similarity::default().rank(3);
+    let quiet = ["curve_every", "patience"];
+    let wild = wild.unwrap();
+    holds(
+        &task,
+        SimilarityData::from(&data),
+        Some((&wild).into()),
+        &quiet,
+    );
+}
+
 #[test]
 fn ranking_keeps_the_laws() {
     let (data, wild) = (rows(24), extreme());

@@ -19,7 +19,7 @@ pub struct FitOptions {
     pub features: Option<usize>,
     /// Keep terms in at least so many documents; 2 by default.
     pub min_df: u32,
-    /// How often a term counts; raw by default.
+    /// How often a term counts; 1 + ln tf by default.
     pub tf: TermFrequency,
     /// Parts of messages to leave out; none by default.
     pub strip: Vec<Strip>,
@@ -30,7 +30,7 @@ impl Default for FitOptions {
         FitOptions {
             features: None,
             min_df: 2,
-            tf: TermFrequency::Raw,
+            tf: TermFrequency::Log,
             strip: Vec::new(),
         }
     }

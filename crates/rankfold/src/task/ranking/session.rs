@@ -370,6 +370,7 @@ fn start_form<R: Real>(
             from_zero(k).or_else(|error| lower.find(Result::is_ok).unwrap_or(Err(error)))
         }
         Init::Gaussian => start::gaussian(options.seed, inputs.shape(), k),
+        Init::Ridge => return Err(crate::Error::option("init", "cannot be ridge")),
         Init::Identity => {
             let labelled = members().map(|row| (row, inputs.positives.of(row as usize)));
             let pairs = start::informative_pairs(&inputs.things.rows, labelled, labels, k);

@@ -46,14 +46,14 @@ impl Evaluate<'_> {
         let classes = classes(&data.labels, |i| data.ids.name(i).into_owned())?;
         let prepared = model.prepare(data.rows, &data.features)?;
         let members: Vec<u32> = (0..prepared.rows.len() as u32).collect();
-        let score = self.score.unwrap_or(model.card.score);
+        let reading = model.reading(self.score)?;
         let (rows, n) = (&prepared.rows, members.len());
         let Some(found) = evaluate(
             form.view(),
             rows,
             &members,
             &classes,
-            score,
+            reading,
             self.threads,
             self.progress,
         )?
@@ -110,12 +110,12 @@ impl Evaluate<'_> {
             members: &candidates,
             classes: &of_objects,
         };
-        let (form, score) = (form.view(), self.score.unwrap_or(model.card.score));
+        let (form, reading) = (form.view(), model.reading(self.score)?);
         let found = evaluate_among(
             form,
             queries,
             candidates,
-            score,
+            reading,
             self.threads,
             self.progress,
         )?;
@@ -159,7 +159,7 @@ fn calibration<R: Real>(
 }
 
 fn check_task(model: &Model) -> Result<()> {
-    if model.knowledge != Knowledge::Similarity {
+    if !matches!(model.knowledge, Knowledge::Similarity(_)) {
         return Err(Error::input(format!(
             "cannot evaluate a model for {}",
             model.task()

@@ -2,6 +2,7 @@
 //! query is more like this than like that".
 
 mod calibrate;
+mod choose;
 mod evaluation;
 mod informative;
 mod online;
@@ -17,16 +18,17 @@ pub use session::SimilaritySession;
 use super::inputs::{Inputs, TrainingData};
 use super::run::{Fit, Run};
 use super::triplet::{Sides, TripletRows};
-use super::{Learn, check_length, rank_for};
+use super::{Learn, check_length, rank_for, threads};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
-use crate::model::{Metrics, Model, Projection, Score};
+use crate::model::{Metrics, Model, Projection, Reading, Score};
 use crate::online::{AromaOptions, Rule, Shape, Step, UpdateOn};
 use crate::options::{Options, Range};
 use crate::random::normal_at;
 use crate::sample::{Given, Triplets};
 use crate::{Error, Real, Result, Rows, SparseVec, choices, memory, options};
+use choose::Choice;
 use informative::pairs;
 
 /// The better way to read the scores of a rule. Where both sides are projected
@@ -51,6 +53,8 @@ choices! {
         /// The best matrix of rank k near what gradient steps from zero give; zero for a full
         /// matrix
         Zero = "zero",
+        /// A ridge regression on the classes, and principal directions beside it
+        Ridge = "ridge",
     }
 }
 
@@ -120,8 +124,8 @@ options! {
         /// is lowered to that.
         rank: usize = 30, in Range::COUNT,
             for "low-rank learners, such as `loreta-psd`" if |o| o.rule().is_low_rank();
-        /// Number of triplets to learn from [default: 50 a row, at least 20,000; one pass over
-        /// listed triplets].
+        /// Number of triplets to learn from [default: 50 a row, at least 20,000, and fewer
+        /// where held-out rows say so; one pass over listed triplets].
         steps: Option<u64> = None, effect Length;
         /// Number of passes over the rows, or over listed triplets, instead of `steps`.
         epochs: Option<u64> = None, effect Length;
@@ -167,11 +171,13 @@ options! {
             if |o| o.rule().has_batches();
         /// Keep the average of W over the run, later matrices weighing more, not the last W.
         average: bool = false, for "learners other than AROMA" if |o| !o.rule().is_aroma();
-        /// Where W starts [default: identity, for AROMA zero].
+        /// Where W starts [default: chosen on held-out rows where `steps` is not given, for
+        /// `loreta-psd` and `loreta`; else identity, for AROMA zero].
         init: Option<Init> = None;
-        /// How the model scores two rows; can be overridden later [default: cosine for
-        /// symmetric low-rank learners such as `loreta-psd`, dot for the others].
-        score: Option<Score> = None, among ["dot", "cosine"];
+        /// How the model scores two rows; can be overridden later [default: as `init`, chosen
+        /// on held-out rows; else cosine for symmetric low-rank learners such as `loreta-psd`,
+        /// dot for the others].
+        score: Option<Score> = None, among ["dot", "cosine", "classes"];
         shared seed;
         shared threads;
         shared preprocessing;
@@ -241,7 +247,7 @@ impl Similarity {
         check_length(self.steps, self.epochs)?;
         let (name, init) = (self.rule(), self.init_or_default());
         let full = !self.rule().is_low_rank();
-        if full && self.score == Some(Score::Cosine) {
+        if full && self.score.is_some_and(|score| score != Score::Dot) {
             return Err(Error::option(
                 "score",
                 format!(
@@ -256,7 +262,7 @@ impl Similarity {
                 format!("must be identity for `{name}`"),
             ));
         }
-        if full && init == Init::Gaussian {
+        if full && matches!(init, Init::Gaussian | Init::Ridge) {
             return Err(Error::option(
                 "init",
                 format!("must be identity or zero for `{name}`, which learns a full matrix"),
@@ -305,16 +311,16 @@ impl Similarity {
     pub fn fit_with<R: Real>(&self, data: SimilarityData<'_, R>, mut run: Run<'_>) -> Result<Fit> {
         let session = match run.take_checkpoint() {
             Some(checkpoint) => self.resume(data, &checkpoint)?,
-            None => self.session(data)?,
+            None => self.begun(data, &mut run)?,
         };
         session.drive(run)
     }
 
     /// The form at the start of training.
-    fn start<R: Real>(&self, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
+    fn start<R: Real>(&self, inputs: &Inputs<'_, R>, choice: &Choice) -> Result<Form<R>> {
         let Sides { left, right } = inputs.sides();
         let (n, m) = (left.columns(), right.columns());
-        let (shape, init) = (self.rule().shape(), self.init_or_default());
+        let (shape, init) = (self.rule().shape(), choice.init);
         let diagonal = f64::from(u8::from(init == Init::Identity));
         match shape {
             Shape::Full => return Full::diagonal(n, m, diagonal).map(Form::Full),
@@ -337,6 +343,14 @@ impl Similarity {
         memory::require(factors + columns as u128 * 40, &what)?;
         if init == Init::Zero {
             return from_zero(inputs.sides(), inputs.triplets.clone(), shape, k);
+        }
+        if init == Init::Ridge {
+            let start = inputs.class_ridge(k, choice.penalty, threads(self.threads))?;
+            let tall = || Tall::from_fn(n, k, |i, j| start[(i, j)]);
+            return match shape {
+                Shape::Psd | Shape::PolarPsd => Form::Psd(Psd::new(tall()?)).shaped(shape),
+                _ => Form::Factored(Factored::new(tall()?, tall()?)).shaped(shape),
+            };
         }
         // Column j of the factors is one feature of each side.
         let paired = match init {
@@ -468,11 +482,11 @@ pub fn evaluate<R: Real>(
     rows: &Rows<R>,
     members: &[u32],
     classes: &[u32],
-    score: Score,
+    reading: Reading<'_>,
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Result<Option<Retrieval>> {
-    let projection = Projection::new(form, rows, members, score)?;
+    let projection = Projection::new(form, rows, members, reading)?;
     let scorer = projection.scorer();
     Ok(eval::retrieval(&scorer, classes, threads, progress))
 }
@@ -490,7 +504,7 @@ pub(super) fn evaluate_among<R: Real>(
     form: FormRef<'_, R>,
     queries: Classified<'_, R>,
     objects: Classified<'_, R>,
-    score: Score,
+    reading: Reading<'_>,
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Result<Option<Retrieval>> {
@@ -498,7 +512,7 @@ pub(super) fn evaluate_among<R: Real>(
         (queries.rows, queries.members),
         (objects.rows, objects.members),
     );
-    let projection = Projection::between(form, left, right, score)?;
+    let projection = Projection::between(form, left, right, reading)?;
     let (scorer, classes) = (projection.scorer(), objects.classes);
     Ok(eval::retrieval_among(
         &scorer,

@@ -1,12 +1,13 @@
 //! A run of [`Similarity`]: draws triplets, steps, and is judged by the mAP of
 //! validation rows.
 
+use super::choose::Choice;
 use super::step_size::{self, Prefer};
 use super::stepper::Stepper;
 use super::{Classified, Negatives, Select, Similarity, SimilarityData, evaluate, evaluate_among};
 use crate::eval::{Cosine, retrieval};
 use crate::form::{Form, FormRef};
-use crate::model::{Card, Distances, Knowledge, Metrics};
+use crate::model::{Card, Classes, Distances, Knowledge, Metrics, Reading, Score};
 use crate::online::{Learned, Rule};
 use crate::random::{Random, splitmix64};
 use crate::sample::{Position, Triplets};
@@ -14,7 +15,7 @@ use crate::task::average;
 use crate::task::checkpoint::{Checkpoint, State};
 use crate::task::course::Course;
 use crate::task::inputs::{Inputs, Things, triplets};
-use crate::task::run::{Report, Trial};
+use crate::task::run::{Report, Run, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
@@ -37,6 +38,9 @@ const HELD_OUT_TRIPLETS: usize = 10_000;
 #[derive(Debug)]
 pub struct SimilarityWork<'a, R: Real> {
     options: Similarity,
+    choice: Choice,
+    /// The classes that rows are scored by, where they are.
+    classes: Option<Classes>,
     inputs: Inputs<'a, R>,
     trials: Vec<Trial>,
     stepper: Stepper<R>,
@@ -52,7 +56,15 @@ impl Similarity {
         &self,
         data: impl Into<SimilarityData<'a, R>>,
     ) -> Result<SimilaritySession<'a, R>> {
-        let data = data.into();
+        self.begun(data.into(), &mut Run::default())
+    }
+
+    /// The same, telling a run what is tried before the first step.
+    pub(super) fn begun<'a, R: Real>(
+        &self,
+        data: SimilarityData<'a, R>,
+        run: &mut Run<'_>,
+    ) -> Result<SimilaritySession<'a, R>> {
         let options = self.for_data(&data.data);
         options.check()?;
         if options.select != Select::Random && data.triplets.is_some() {
@@ -61,17 +73,24 @@ impl Similarity {
                 "must be random with listed triplets, which are learned from in their order",
             ));
         }
+        let (choice, trials) = options.choose(&data, run)?;
         let inputs = Inputs::new(&options, data)?;
-        let form = options.start(&inputs)?;
+        let form = options.start(&inputs, &choice)?;
         let distances = (options.rule() == Rule::Lego).then(|| inputs.distances(options.seed));
-        let (mut work, course) = options.work(inputs, form, 0, distances)?;
-        match options.step_size {
+        let (mut work, course) = options.work(inputs, form, 0, distances, choice)?;
+        work.trials = trials;
+        match options.step_size.or(choice.step_size) {
             Some(size) => work.stepper.step.size = size,
             None if options.rule().is_passive_aggressive() => {
                 work.stepper.step.size = options.aggressiveness;
             }
             None if options.rule().is_aroma() => work.stepper.step.size = options.confidence_r,
-            None => work.choose_step(course.total)?,
+            None => {
+                let (size, trials) =
+                    choose_step(&options, &work.inputs, &work.stepper, course.total)?;
+                work.stepper.step.size = size;
+                work.trials.extend(trials);
+            }
         }
         Session::new(work, course)
     }
@@ -96,8 +115,14 @@ impl Similarity {
             let message = "the checkpoint was made with another source of triplets";
             return Err(checkpoint.error(message));
         }
+        let choice = match state.decided.is_null() {
+            true => options.usual(),
+            false => serde_json::from_value(state.decided)
+                .map_err(|e| checkpoint.error(format!("the training state is damaged: {e}")))?,
+        };
         let (card, form) = (model.card, model.form.into_precision()?);
-        let (mut work, course) = options.work(inputs, form, card.counters.steps, card.distances)?;
+        let (seen, distances) = (card.counters.steps, card.distances);
+        let (mut work, course) = options.work(inputs, form, seen, distances, choice)?;
         work.stepper.step.size = card.step_size;
         Session::resumed(work, course, checkpoint)
     }
@@ -123,9 +148,17 @@ impl Similarity {
         form: Form<R>,
         seen: u64,
         distances: Option<Distances>,
+        choice: Choice,
     ) -> Result<(SimilarityWork<'a, R>, Course<Snapshot<R>>)> {
-        let course = Course::new(inputs.steps(self), self.curve_every);
+        let steps = choice.steps.unwrap_or_else(|| inputs.steps(self));
+        let course = Course::new(steps, self.curve_every);
+        let classes = match choice.score {
+            Score::Classes => Some(inputs.scored_classes(choice.classes)?),
+            _ => None,
+        };
         let work = SimilarityWork {
+            choice,
+            classes,
             stepper: Stepper::new(self, form, seen, distances)?,
             options: self.clone(),
             inputs,
@@ -136,65 +169,63 @@ impl Similarity {
     }
 }
 
-impl<R: Real> SimilarityWork<'_, R> {
-    /// Tries every candidate of the step size on triplets apart from those that judge
-    /// it.
-    fn choose_step(&mut self, total: u64) -> Result<()> {
-        let seed = self.options.seed;
-        let mut steps = match self.options.rule() {
-            Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
-            _ => PRETRAINING_STEPS * self.options.batch as u64,
-        }
-        .min(total.max(1));
-        let (training, judge) = match &self.inputs.triplets {
-            Triplets::Listed(list) => {
-                // The first four fifths train, the rest judges.
-                steps = steps.min((list.len() as u64 * 4 / 5).max(1));
-                let later = list.after(steps as usize);
-                (Triplets::Listed(list.clone()), Triplets::Listed(later))
-            }
-            Triplets::Own(source) => {
-                // What comes later judges.
-                let mut later = source.clone();
-                (0..steps).for_each(|_| {
-                    later.draw();
-                });
-                (Triplets::Own(source.clone()), Triplets::Own(later))
-            }
-            Triplets::Labels(_) | Triplets::Objects(_) => {
-                // Every fifth row judges; when a class is too small for that, all do.
-                let rows = &self.inputs.rows;
-                let known = rows.classes.as_deref().expect("triplets came from classes");
-                let objects = self.inputs.objects.as_ref();
-                let objects = objects.and_then(|objects| objects.classes.as_deref());
-                let members = &rows.members;
-                let judges = |&row: &u32| splitmix64(seed ^ u64::from(row)).is_multiple_of(5);
-                let (late, early): (Vec<u32>, Vec<u32>) =
-                    members.iter().partition(|row| judges(row));
-                let source = |rows: &[u32], purpose| {
-                    triplets(known, rows, objects, Random::new(seed, purpose))
-                };
-                match (source(&early, PRETRAINING), source(&late, HELD_OUT)) {
-                    (Ok(training), Ok(judge)) => (training, judge),
-                    _ => (source(members, PRETRAINING)?, source(members, HELD_OUT)?),
-                }
-            }
-        };
-        let grid = step_size::grid(self.options.rule(), self.options.batch);
-        let (start, rows) = (&self.stepper, self.inputs.sides());
-        let hard = self.options.negatives != Negatives::Random;
-        let prefer = match hard || self.options.rule() == Rule::Lego {
-            true => Prefer::Small,
-            false => Prefer::Large,
-        };
-        let count = HELD_OUT_TRIPLETS;
-        let trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
-        self.stepper.step.size = step_size::best(&trials, count, prefer);
-        let shown =
-            |t: &step_size::Trial| Trial::of("step_size", t.size, "wrong_triplets", t.wrong);
-        self.trials = trials.iter().map(shown).collect();
-        Ok(())
+/// Tries every candidate of the step size on triplets apart from those that judge it.
+pub(super) fn choose_step<R: Real>(
+    options: &Similarity,
+    inputs: &Inputs<'_, R>,
+    start: &Stepper<R>,
+    total: u64,
+) -> Result<(f64, Vec<Trial>)> {
+    let seed = options.seed;
+    let mut steps = match options.rule() {
+        Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
+        _ => PRETRAINING_STEPS * options.batch as u64,
     }
+    .min(total.max(1));
+    let (training, judge) = match &inputs.triplets {
+        Triplets::Listed(list) => {
+            // The first four fifths train, the rest judges.
+            steps = steps.min((list.len() as u64 * 4 / 5).max(1));
+            let later = list.after(steps as usize);
+            (Triplets::Listed(list.clone()), Triplets::Listed(later))
+        }
+        Triplets::Own(source) => {
+            // What comes later judges.
+            let mut later = source.clone();
+            (0..steps).for_each(|_| {
+                later.draw();
+            });
+            (Triplets::Own(source.clone()), Triplets::Own(later))
+        }
+        Triplets::Labels(_) | Triplets::Objects(_) => {
+            // Every fifth row judges; when a class is too small for that, all do.
+            let rows = &inputs.rows;
+            let known = rows.classes.as_deref().expect("triplets came from classes");
+            let objects = inputs.objects.as_ref();
+            let objects = objects.and_then(|objects| objects.classes.as_deref());
+            let members = &rows.members;
+            let judges = |&row: &u32| splitmix64(seed ^ u64::from(row)).is_multiple_of(5);
+            let (late, early): (Vec<u32>, Vec<u32>) = members.iter().partition(|row| judges(row));
+            let source =
+                |rows: &[u32], purpose| triplets(known, rows, objects, Random::new(seed, purpose));
+            match (source(&early, PRETRAINING), source(&late, HELD_OUT)) {
+                (Ok(training), Ok(judge)) => (training, judge),
+                _ => (source(members, PRETRAINING)?, source(members, HELD_OUT)?),
+            }
+        }
+    };
+    let grid = step_size::grid(options.rule(), options.batch);
+    let rows = inputs.sides();
+    let hard = options.negatives != Negatives::Random;
+    let prefer = match hard || options.rule() == Rule::Lego {
+        true => Prefer::Small,
+        false => Prefer::Large,
+    };
+    let count = HELD_OUT_TRIPLETS;
+    let trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
+    let shown = |t: &step_size::Trial| Trial::of("step_size", t.size, "wrong_triplets", t.wrong);
+    let size = step_size::best(&trials, count, prefer);
+    Ok((size, trials.iter().map(shown).collect()))
 }
 
 impl<R: Real> SimilarityWork<'_, R> {
@@ -285,22 +316,23 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
             return Ok(Validated::Found(Metrics::new()));
         }
         let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
-        let (score, threads) = (
-            self.options.score_or_default(),
-            threads(self.options.threads),
-        );
+        let threads = threads(self.options.threads);
+        let reading = Reading {
+            score: self.choice.score,
+            classes: self.classes.as_ref(),
+        };
         let (members, classes) = (&valid.members, &valid.classes);
         let go_on = |_| go_on();
         let objects = self.inputs.objects.as_ref();
         let found = match objects.and_then(Things::classified) {
-            None => evaluate(form, rows, members, classes, score, threads, &go_on)?,
+            None => evaluate(form, rows, members, classes, reading, threads, &go_on)?,
             Some(objects) => {
                 let queries = Classified {
                     rows,
                     members,
                     classes,
                 };
-                evaluate_among(form, queries, objects, score, threads, &go_on)?
+                evaluate_among(form, queries, objects, reading, threads, &go_on)?
             }
         };
         Ok(match found {
@@ -317,13 +349,24 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
         &self.trials
     }
 
+    fn decided(&self) -> serde_json::Value {
+        match self.choice == self.options.usual() {
+            true => serde_json::Value::Null,
+            false => serde_json::json!(self.choice),
+        }
+    }
+
     fn card(&self) -> Card {
         let distances = self.stepper.examples.distances();
-        self.options.card(self.stepper.step.size, distances)
+        Card {
+            score: self.choice.score,
+            init: self.choice.init.name().into(),
+            ..self.options.card(self.stepper.step.size, distances)
+        }
     }
 
     fn knowledge(&self, _bias: Option<Vec<f64>>) -> Knowledge {
-        Knowledge::Similarity
+        Knowledge::Similarity(self.classes.clone())
     }
 
     fn sides(&self) -> (SideParts<'_>, Option<SideParts<'_>>) {

@@ -1,0 +1,392 @@
+//! Start, score and length of a run, chosen on held-out rows where its length is not
+//! given: then they are for us to choose, as far as no option says them.
+//!
+//! A fifth of the rows of each class judges. The starts compete by the mAP of their best
+//! score, at the start and after a quarter of the steps; the better one goes on. What
+//! comes of it is learned again from all rows.
+
+use super::session::choose_step;
+use super::stepper::Stepper;
+use super::{Init, Similarity, SimilarityData, evaluate};
+use crate::form::{Form, FormRef};
+use crate::model::{ClassScore, Classes, Reading, Score};
+use crate::online::Rule;
+use crate::sample::Triplets;
+use crate::task::inputs::Inputs;
+use crate::task::run::{Event, Run, Trial};
+use crate::task::triplet::Sides;
+use crate::task::{given_up, threads};
+use crate::{Real, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+
+/// The share of rows that judges.
+const HELD_OUT: f64 = 0.2;
+
+/// Rows that judge, at least and at most: fewer tell nothing, more cost time.
+const FEWEST: usize = 20;
+const MOST: usize = 1_500;
+
+/// Penalties of a start by ridge regression, as multiples of the mean square of a row.
+const PENALTIES: [f64; 3] = [0.1, 1.0, 4.0];
+
+/// Temperatures and mixtures of scores by classes.
+const TEMPERATURES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
+const MIXTURES: [f64; 4] = [0.0, 0.02, 0.1, 0.5];
+
+/// Points of a trial at which it is measured, as shares of its steps.
+const POINTS: [f64; 3] = [0.25, 0.5, 1.0];
+
+/// Measurements without a gain after which a trial ends.
+const PATIENCE: u32 = 2;
+
+/// What a trial must gain in mAP to be preferred to a shorter one.
+const GAIN: f64 = 0.001;
+
+/// What a run was not told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(in crate::task) struct Choice {
+    pub init: Init,
+    /// Of a start by ridge regression.
+    pub penalty: f64,
+    pub score: Score,
+    pub classes: ClassScore,
+    /// Triplets of the whole run, where their number was chosen.
+    pub steps: Option<u64>,
+    /// The step size of the trial, where there was one.
+    pub step_size: Option<f64>,
+}
+
+/// Steps between two questions whether to stop.
+const STRIDE: u64 = 1_000;
+
+impl Choice {
+    /// What was tried, and what came of it.
+    fn told(&self, map: f64) -> Trial {
+        let mut settings = Map::new();
+        settings.insert("init".into(), json!(self.init.name()));
+        if self.init == Init::Ridge {
+            settings.insert("penalty".into(), json!(self.penalty));
+        }
+        settings.insert("score".into(), json!(self.score.name()));
+        Trial {
+            settings,
+            metric: "map".into(),
+            value: Some(map).filter(|map| map.is_finite()),
+            steps: self.steps.unwrap_or(0),
+        }
+    }
+}
+
+impl Similarity {
+    /// What is taken where nothing can be tried.
+    pub(super) fn usual(&self) -> Choice {
+        Choice {
+            init: self.init_or_default(),
+            penalty: 1.0,
+            score: self.score_or_default(),
+            classes: ClassScore::default(),
+            steps: None,
+            step_size: None,
+        }
+    }
+
+    /// Chooses what is not given, with the trials that led to it: none where nothing is
+    /// open, or where there are too few rows to tell.
+    pub(super) fn choose<R: Real>(
+        &self,
+        data: &SimilarityData<'_, R>,
+        run: &mut Run<'_>,
+    ) -> Result<(Choice, Vec<Trial>)> {
+        let usual = self.usual();
+        let open = self.steps.is_none() && self.epochs.is_none();
+        let by_classes = data.triplets.is_none() && data.data.objects.is_none();
+        let starts = [Rule::LoretaPsd, Rule::Loreta].contains(&self.rule());
+        let inner = Similarity {
+            // Rows that are held out for the whole run are held out here as well.
+            valid_fraction: self.valid_fraction.max(HELD_OUT),
+            patience: None,
+            ..self.clone()
+        };
+        let judges = data.data.rows.rows.len() as f64 * inner.valid_fraction;
+        if !(open && by_classes && starts) || (judges as usize) < FEWEST {
+            return Ok((usual, Vec::new()));
+        }
+        let alone = SimilarityData {
+            valid: None,
+            ..data.clone()
+        };
+        // Where the rows that are left make no triplets or no queries, nothing is tried.
+        let Ok(inputs) = Inputs::new(&inner, alone) else {
+            return Ok((usual, Vec::new()));
+        };
+        let never = || false;
+        let stop = run.stop().unwrap_or(&never);
+        let Some(judge) = Judge::new(self, &inputs, stop)? else {
+            return Ok((usual, Vec::new()));
+        };
+        let steps = inputs.usual_steps();
+        let mut best: Option<(Choice, Form<R>, f64)> = None;
+        let mut trials = Vec::new();
+        // Says whether it is the best so far.
+        let mut consider = |choice: Choice, form: FormRef<'_, R>, found: &Measured| {
+            let choice = Choice {
+                score: found.score,
+                ..choice
+            };
+            trials.push(choice.told(found.map));
+            let better = best.as_ref().is_none_or(|(.., map)| found.map > map + GAIN);
+            if better {
+                best = Some((choice, form.to_form(), found.map));
+            }
+            better
+        };
+        let mut runs: Vec<Running<R>> = Vec::new();
+        for (choice, form, found) in self.starts(&inner, &inputs, &judge)? {
+            let running = Running::new(&inner, &inputs, choice, form, found.map, steps)?;
+            consider(running.choice, running.form(), &found);
+            runs.push(running);
+        }
+        let mut without_gain = 0;
+        for share in POINTS {
+            let until = (steps as f64 * share) as u64;
+            for running in &mut runs {
+                while running.done < until {
+                    running.advance(inputs.sides(), until);
+                    let done = running.done;
+                    if !run.tell(&Event::Progress { done, total: steps }) {
+                        return Err(given_up());
+                    }
+                }
+                let Some(found) = judge.measure(running.form())? else {
+                    continue;
+                };
+                running.map = found.map;
+                let choice = Choice {
+                    steps: Some(running.done),
+                    ..running.choice
+                };
+                let gained = consider(choice, running.form(), &found);
+                without_gain = if gained { 0 } else { without_gain + 1 };
+            }
+            // The best start goes on alone, as long as it gains.
+            runs.sort_by(|a, b| b.map.total_cmp(&a.map));
+            runs.truncate(1);
+            if without_gain > PATIENCE {
+                break;
+            }
+        }
+        let Some((mut choice, form, _)) = best else {
+            return Ok((usual, trials));
+        };
+        if choice.score == Score::Classes {
+            choice.classes = judge.compared(form.view())?;
+        }
+        Ok((choice, trials))
+    }
+
+    /// The starts that compete, measured: the best one by ridge regression, and the usual
+    /// one.
+    fn starts<R: Real>(
+        &self,
+        inner: &Similarity,
+        inputs: &Inputs<'_, R>,
+        judge: &Judge<'_, '_, R>,
+    ) -> Result<Vec<(Choice, Form<R>, Measured)>> {
+        let at_start = Choice {
+            steps: Some(0),
+            ..self.usual()
+        };
+        let mut starts = Vec::new();
+        if self.init.is_none_or(|init| init == Init::Ridge) {
+            let mut kept: Option<(Choice, Form<R>, Measured)> = None;
+            for penalty in PENALTIES {
+                let choice = Choice {
+                    init: Init::Ridge,
+                    penalty,
+                    ..at_start
+                };
+                // Classes that no feature tells apart have no such start.
+                let Ok(form) = inner.start(inputs, &choice) else {
+                    continue;
+                };
+                let Some(found) = judge.measure(form.view())? else {
+                    continue;
+                };
+                let better = |kept: &(_, _, Measured)| found.map > kept.2.map;
+                if kept.as_ref().is_none_or(better) {
+                    kept = Some((choice, form, found));
+                }
+            }
+            starts.extend(kept);
+        }
+        if self.init != Some(Init::Ridge) {
+            let form = inner.start(inputs, &at_start)?;
+            if let Some(found) = judge.measure(form.view())? {
+                starts.push((at_start, form, found));
+            }
+        }
+        Ok(starts)
+    }
+}
+
+/// A run that is tried.
+struct Running<R: Real> {
+    choice: Choice,
+    stepper: Stepper<R>,
+    source: Triplets,
+    done: u64,
+    map: f64,
+}
+
+impl<R: Real> Running<R> {
+    fn new(
+        options: &Similarity,
+        inputs: &Inputs<'_, R>,
+        choice: Choice,
+        form: Form<R>,
+        map: f64,
+        steps: u64,
+    ) -> Result<Self> {
+        let mut stepper = Stepper::new(options, form, 0, None)?;
+        stepper.step.size = match options.step_size {
+            Some(size) => size,
+            None => choose_step(options, inputs, &stepper, steps)?.0,
+        };
+        Ok(Running {
+            choice: Choice {
+                step_size: Some(stepper.step.size),
+                ..choice
+            },
+            stepper,
+            source: inputs.triplets.clone(),
+            done: 0,
+            map,
+        })
+    }
+
+    fn form(&self) -> FormRef<'_, R> {
+        self.stepper.learner.form()
+    }
+
+    /// Steps on, for a while.
+    fn advance(&mut self, sides: Sides<'_, R>, until: u64) {
+        let pause = until.min(self.done + STRIDE);
+        while self.done < pause {
+            self.done += self.stepper.take(sides, &mut self.source, self.done).0;
+        }
+    }
+}
+
+/// A form that was measured, and the score that is best for it.
+struct Measured {
+    map: f64,
+    score: Score,
+}
+
+/// Held-out rows that judge forms.
+struct Judge<'a, 'd, R: Real> {
+    options: &'a Similarity,
+    inputs: &'a Inputs<'d, R>,
+    /// The classes of the rows that are learned from, where they may be scored by.
+    classes: Option<Classes>,
+    members: Vec<u32>,
+    known: Vec<u32>,
+    stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl<'a, 'd, R: Real> Judge<'a, 'd, R> {
+    /// `None` where too few rows are left to judge.
+    fn new(
+        options: &'a Similarity,
+        inputs: &'a Inputs<'d, R>,
+        stop: &'a (dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Self>> {
+        let Some(valid) = &inputs.validation else {
+            return Ok(None);
+        };
+        let every = valid.members.len().div_ceil(MOST).max(1);
+        let by_classes = options.score.is_none_or(|score| score == Score::Classes);
+        let classes = match by_classes {
+            true => inputs.classes()?,
+            false => None,
+        };
+        Ok((valid.members.len() >= FEWEST).then(|| Judge {
+            options,
+            inputs,
+            classes,
+            members: valid.members.iter().copied().step_by(every).collect(),
+            known: valid.classes.iter().copied().step_by(every).collect(),
+            stop,
+        }))
+    }
+
+    /// The score with the better mAP; `None` for a form that cannot be measured.
+    fn measure(&self, form: FormRef<'_, R>) -> Result<Option<Measured>> {
+        if form.gauge().is_none() {
+            return Ok(None);
+        }
+        let mut best: Option<Measured> = None;
+        if self.options.score != Some(Score::Classes) {
+            let score = self.options.score_or_default();
+            let map = self.map(form, score.into())?;
+            best = Some(Measured { map, score });
+        }
+        if self.classes.is_some() {
+            let map = self.by_classes(form, ClassScore::default())?;
+            if best.as_ref().is_none_or(|best| map > best.map + GAIN) {
+                let score = Score::Classes;
+                best = Some(Measured { map, score });
+            }
+        }
+        Ok(best)
+    }
+
+    fn map(&self, form: FormRef<'_, R>, reading: Reading<'_>) -> Result<f64> {
+        let (rows, threads) = (&self.inputs.rows.rows, threads(self.options.threads));
+        let (members, known) = (&self.members, &self.known);
+        let go_on = |_| !(self.stop)();
+        let found = evaluate(form, rows, members, known, reading, threads, &go_on)?;
+        Ok(found.ok_or_else(given_up)?.map)
+    }
+
+    fn by_classes(&self, form: FormRef<'_, R>, score: ClassScore) -> Result<f64> {
+        let mut classes = self.classes.clone().expect("asked where there are some");
+        classes.score = score;
+        let reading = Reading {
+            score: Score::Classes,
+            classes: Some(&classes),
+        };
+        self.map(form, reading)
+    }
+
+    /// The temperature with the best mAP, then the mixture that goes with it.
+    fn compared(&self, form: FormRef<'_, R>) -> Result<ClassScore> {
+        let mut best = (ClassScore::default(), f64::NEG_INFINITY);
+        for temperature in TEMPERATURES {
+            let usual = ClassScore::default();
+            best = self.better(
+                form,
+                best,
+                ClassScore {
+                    temperature,
+                    ..usual
+                },
+            )?;
+        }
+        for mixture in MIXTURES {
+            best = self.better(form, best, ClassScore { mixture, ..best.0 })?;
+        }
+        Ok(best.0)
+    }
+
+    fn better(
+        &self,
+        form: FormRef<'_, R>,
+        best: (ClassScore, f64),
+        score: ClassScore,
+    ) -> Result<(ClassScore, f64)> {
+        let map = self.by_classes(form, score)?;
+        Ok(if map > best.1 { (score, map) } else { best })
+    }
+}
