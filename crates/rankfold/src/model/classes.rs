@@ -338,7 +338,9 @@ mod tests {
 
     fn classes() -> Classes {
         let mut names = Ids::new();
-        ["a", "b", "c"].map(|name| names.intern(name));
+        for name in ["a", "b", "c"] {
+            names.intern(name);
+        }
         let members: Vec<u32> = (0..ROWS as u32).collect();
         let known: Vec<u32> = (0..ROWS as u32).map(|i| i % 3).collect();
         let mut classes = Classes::of_rows(&names, &rows(), &members, &known).unwrap();

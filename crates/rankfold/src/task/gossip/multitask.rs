@@ -101,7 +101,7 @@ impl Gossip {
     /// How rows of regressions are seen, as in batch.
     fn frame(&self) -> Multitask {
         Multitask {
-            rank: self.rank,
+            rank: Some(self.rank),
             regularization: self.regularization,
             standardize: self.standardize,
             no_bias: self.no_bias,

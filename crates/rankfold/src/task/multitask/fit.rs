@@ -1,7 +1,7 @@
 //! A subspace learned along falling ridges, and what it says of each task.
 
 use super::frame::{Frame, Framing};
-use super::{Multitask, TaskTrial};
+use super::{Multitask, RANK, TaskTrial};
 use crate::batch::{Common, Ended, Iteration, Limits, SharedSubspace, Solver, SolverState, Tasks};
 use crate::data::TaskRows;
 use crate::linalg::qf;
@@ -48,7 +48,7 @@ pub(super) struct Ground {
     pub frame: Frame,
     pub(super) tasks: Tasks,
     pub(super) common: Option<Common>,
-    rank: usize,
+    pub rank: usize,
     solver: Solver,
     iterations: usize,
     tolerance: f64,
@@ -79,7 +79,7 @@ impl Ground {
             frame,
             tasks,
             common,
-            rank: options.rank,
+            rank: options.rank.unwrap_or(RANK),
             solver: options.solver.solver(),
             iterations: options.iterations,
             tolerance: options.tolerance,

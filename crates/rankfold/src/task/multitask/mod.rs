@@ -34,6 +34,12 @@ use std::ops::Range;
 /// asked for. These rows are learned from afterwards.
 const VALID_FRACTION: f64 = 0.2;
 
+/// The rank where nothing is chosen, and those that are chosen from, beside the largest
+/// that is possible, up to a limit.
+const RANK: usize = 3;
+const RANKS: [usize; 3] = [1, 3, 9];
+const LARGEST_RANK: usize = 30;
+
 choices! {
     /// How a subspace is searched for.
     pub enum MultitaskSolver {
@@ -80,9 +86,9 @@ options! {
         learner: MultitaskLearner = MultitaskLearner::Grassmann;
         /// How the subspace is searched for.
         solver: MultitaskSolver = MultitaskSolver::TrustRegion;
-        /// Dimension of the subspace, at most the number of features and of tasks; the default
-        /// is lowered to that.
-        rank: usize = 3, in Range::COUNT;
+        /// Dimension of the subspace, at most the number of features and of tasks [default:
+        /// chosen by validation with the regularization; 3 where that is given].
+        rank: Option<usize> = None, in Range::COUNT;
         /// λ of λ/2 ‖w‖² for each task, beside half of its squared errors [default: chosen by
         /// validation].
         regularization: Option<f64> = None, in Range::NOT_NEGATIVE;
@@ -125,39 +131,47 @@ impl Multitask {
         self.check_table()
     }
 
-    /// The options for these data: a default rank is lowered to them.
-    pub(super) fn for_data(&self, data: &TaskRows) -> Self {
+    /// The ranks that are tried on these data: the one given, or some that reach from one
+    /// shared direction to tasks of their own.
+    fn ranks(&self, data: &TaskRows) -> Vec<usize> {
         let most = data.features.len().min(data.names.len()).max(1);
-        let mut options = self.clone();
-        if self.rank == Self::default().rank {
-            options.rank = self.rank.min(most);
+        match (self.rank, self.regularization) {
+            (Some(rank), _) => vec![rank],
+            (None, Some(_)) => vec![RANK.min(most)],
+            (None, None) => {
+                let mut ranks = RANKS.map(|rank| rank.min(most)).to_vec();
+                ranks.push(most.min(LARGEST_RANK));
+                ranks.sort_unstable();
+                ranks.dedup();
+                ranks
+            }
         }
-        options
     }
 
     fn check_data(&self, data: &TaskRows) -> Result<()> {
         self.check()?;
         let (features, tasks) = (data.features.len(), data.names.len());
-        if self.rank > features.min(tasks) {
+        if let Some(rank) = self.rank
+            && rank > features.min(tasks)
+        {
             return Err(Error::option(
                 "rank",
                 format!(
-                    "is {}, above the smaller of n_features = {features} and {tasks} tasks",
-                    self.rank
+                    "is {rank}, above the smaller of n_features = {features} and {tasks} tasks"
                 ),
             ));
         }
         if self.regularization == Some(0.0) {
-            let needed = self.rank + usize::from(!self.no_bias);
+            let rank = self.ranks(data)[0];
+            let needed = rank + usize::from(!self.no_bias);
             let mut rows = vec![0usize; tasks];
             data.task.iter().for_each(|&t| rows[t as usize] += 1);
             if let Some(t) = rows.iter().position(|&n| n < needed) {
                 let (name, n) = (data.names.get(t as u32), rows[t]);
                 let bias = if !self.no_bias { " and a bias" } else { "" };
                 return Err(Error::input(format!(
-                    "task `{name}` has {n} rows: without regularization, rank {}{bias} need at \
-                     least {needed}",
-                    self.rank
+                    "task `{name}` has {n} rows: without regularization, rank {rank}{bias} need \
+                     at least {needed}"
                 )));
             }
         }
@@ -178,9 +192,8 @@ impl Multitask {
     /// The same with validation rows, an observer and checkpoints.
     pub fn fit_with(&self, data: TaskData<'_>, run: Run<'_>) -> Result<Fit> {
         check_validation(data.valid.is_some(), self.valid_fraction)?;
-        let options = self.for_data(data.rows);
         if self.valid_fraction == 0.0 {
-            return options.learn_from(data, run);
+            return self.learn_from(data, run);
         }
         let (rows, fraction) = (data.rows, self.valid_fraction);
         let (kept, held) =
@@ -190,7 +203,7 @@ impl Multitask {
             valid: Some(&rows.select(&held)),
             ..data
         };
-        options.learn_from(data, run)
+        self.learn_from(data, run)
     }
 
     fn learn_from(&self, data: TaskData<'_>, run: Run<'_>) -> Result<Fit> {
@@ -223,19 +236,33 @@ impl Multitask {
             }
             MultitaskEvent::Tried(trial) => driver.tried(trial.into()),
         };
-        let mut work = Work::new(self, data, &mut watch);
-        let to_choose =
-            self.regularization.is_none() || self.standardize.is_none() || valid.is_some();
+        let ranks = self.ranks(data);
+        let to_choose = ranks.len() > 1
+            || self.regularization.is_none()
+            || self.standardize.is_none()
+            || valid.is_some();
         let chosen = match (to_choose, decided) {
             (false, _) => None,
             (true, Some(chosen)) => chosen,
-            (true, None) => match work.choose(valid)? {
-                Some(chosen) => Some(chosen),
-                None => return Err(driver.run.no_model()),
-            },
+            (true, None) => {
+                let mut best: Option<TaskTrial> = None;
+                for &rank in &ranks {
+                    let options = self.clone().rank(rank);
+                    let Some(found) = Work::new(&options, data, &mut watch).choose(valid)? else {
+                        return Err(driver.run.no_model());
+                    };
+                    if best.as_ref().is_none_or(|best| found.nmse < best.nmse) {
+                        best = Some(found);
+                    }
+                }
+                best
+            }
         };
+        let rank = chosen.as_ref().map_or(ranks[0], |chosen| chosen.rank);
+        let options = self.clone().rank(rank);
+        let mut work = Work::new(&options, data, &mut watch);
         let standardize = self.scaling(chosen.as_ref());
-        let ground = Ground::new(self, data, &all, standardize)?;
+        let ground = Ground::new(&options, data, &all, standardize)?;
         let ridges = ground.ridges(self.regularization, chosen.as_ref());
         (work.watch)(MultitaskEvent::Last(chosen.as_ref()));
         let learned = work.walk(&ground, &ridges, state)?;
@@ -309,6 +336,7 @@ impl From<&TaskTrial> for Trial {
         let mut out = Trial::of("regularization", lambda, "nmse", trial.nmse);
         let scaling = trial.standardize.name();
         out.settings.insert("standardize".into(), scaling.into());
+        out.settings.insert("rank".into(), trial.rank.into());
         out.steps = trial.iterations as u64;
         out
     }
@@ -343,6 +371,8 @@ pub(crate) enum MultitaskEvent<'a> {
 /// A setting that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TaskTrial {
+    /// The dimension of the subspace.
+    pub rank: usize,
     /// How features and targets were scaled.
     pub standardize: Standardize,
     /// The ridge.
@@ -457,6 +487,7 @@ impl<'a> Work<'a> {
             ground.walk(&ridges, None, &mut observer, |lambda, learned| {
                 let judge = judge_rows(&ground.frame, learned, judged, &held);
                 let trial = TaskTrial {
+                    rank: ground.rank,
                     standardize,
                     regularization: lambda,
                     nmse: judge.nmse(),
@@ -583,7 +614,7 @@ impl<'a> Work<'a> {
             cost: learned.cost,
             ended: learned.ended,
             metrics: metrics.into_iter().collect(),
-            lost_rank: (kept < options.rank).then_some(options.rank),
+            lost_rank: (kept < ground.rank).then_some(ground.rank),
             constant_tasks: constant,
         })
     }

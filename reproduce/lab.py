@@ -1,0 +1,92 @@
+"""Runs programs, measures their CPU time, and keeps what they reached."""
+
+import hashlib
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BINARY = ROOT / "target" / "release" / "rankfold"
+
+
+class Lab:
+    """Experiments that are run once for each binary."""
+
+    def __init__(self, keep, data):
+        self.keep, self.data = Path(keep), Path(data)
+        self.folder = Path(tempfile.mkdtemp(prefix="rankfold-"))
+        self.build = hashlib.sha256(BINARY.read_bytes()).hexdigest()[:12]
+        self.kept = json.loads(self.keep.read_text()) if self.keep.exists() else {}
+
+    def once(self, name, version, work):
+        """What `work` measures; kept as long as the version is the same."""
+        kept = self.kept.get(name)
+        if kept is None or kept["version"] != version:
+            print(f"  {name}", file=sys.stderr, flush=True)
+            kept = {"version": version, **work()}
+            self.kept[name] = kept
+            self.keep.write_text(json.dumps(self.kept, indent=1, sort_keys=True) + "\n")
+        return kept
+
+    def rankfold(self, *words):
+        """The JSON that a command prints, and its CPU seconds."""
+        command = [str(BINARY), *map(str, words), "--json", "--quiet"]
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen(command, stdout=out, stderr=err)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0), err.seek(0)
+            if process.returncode:
+                raise RuntimeError(f"{' '.join(command)}\n{err.read().decode()}")
+            return json.loads(out.read() or b"null"), used.ru_utime + used.ru_stime
+
+
+def measured(work):
+    """What a function returns, and its CPU seconds, in a process of its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        try:
+            result = (True, work())
+        except Exception as error:  # A peer that fails is named on the page.
+            result = (False, f"{type(error).__name__}: {error}")
+        with os.fdopen(write, "wb") as out:
+            pickle.dump(result, out)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as source:
+        fine, result = pickle.load(source)
+    _, _, used = os.wait4(child, 0)
+    if not fine:
+        raise RuntimeError(result)
+    return result, used.ru_utime + used.ru_stime
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def error(values):
+    """The standard error of a mean."""
+    if len(values) < 2:
+        return math.nan
+    m = mean(values)
+    return math.sqrt(sum((v - m) ** 2 for v in values) / (len(values) - 1) / len(values))
+
+
+def shown(values, digits=4):
+    """A mean with its standard error."""
+    m, e = mean(values), error(values)
+    return f"{m:.{digits}f}" + ("" if math.isnan(e) else f" ± {e:.{digits}f}")
+
+
+def table(head, lines):
+    """A table of Markdown."""
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
