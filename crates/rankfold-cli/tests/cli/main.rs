@@ -4,6 +4,7 @@ mod after;
 mod completion;
 mod confidence;
 mod demo;
+mod docs;
 mod gossip;
 mod hostile;
 mod kernel;
