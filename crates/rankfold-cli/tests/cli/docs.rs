@@ -17,7 +17,12 @@ fn commands(place: &Place) -> Commands {
         let global = ["--json", "--quiet", "-q", "--help", "-h"].map(Some);
         names.chain(global).flatten().map(str::to_owned).collect()
     };
-    let named = |command| (command["name"].as_str().expect("a name").to_owned(), flags(command));
+    let named = |command: &serde_json::Value| {
+        (
+            command["name"].as_str().expect("a name").to_owned(),
+            flags(command),
+        )
+    };
     listed.iter().map(named).collect()
 }
 
@@ -38,10 +43,10 @@ fn flags(text: &str) -> Vec<&str> {
     found
 }
 
-/// What is wrong with the flags of a line, where it is a command or speaks of one.
-fn faults(line: &str, commands: &Commands, all: &BTreeSet<&str>) -> Vec<String> {
+/// What is wrong with the flags of a line: of code, which may be a command, or of prose.
+fn faults(line: &str, is_code: bool, commands: &Commands, all: &BTreeSet<&str>) -> Vec<String> {
     let typed = line.trim_start().trim_start_matches("$ ");
-    if let Some(rest) = typed.strip_prefix("rankfold ") {
+    if let Some(rest) = typed.strip_prefix("rankfold ").filter(|_| is_code) {
         // A second program of a pipe has flags of its own.
         let rest = rest.split(" | ").next().unwrap_or_default();
         let fits = |name: &&String| rest == name.as_str() || rest.starts_with(&format!("{name} "));
@@ -52,15 +57,29 @@ fn faults(line: &str, commands: &Commands, all: &BTreeSet<&str>) -> Vec<String> 
             };
         };
         let known = &commands[name];
-        let unknown = flags(rest).into_iter().filter(|flag| !known.contains(*flag));
-        return unknown.map(|flag| format!("`{name}` has no {flag}: {line}")).collect();
+        let unknown = flags(rest)
+            .into_iter()
+            .filter(|flag| !known.contains(*flag));
+        return unknown
+            .map(|flag| format!("`{name}` has no {flag}: {line}"))
+            .collect();
     }
-    let others = ["cargo", "scripts/", "zstd", "pip ", "python", "examples/", "golden"];
+    let others = [
+        "cargo",
+        "scripts/",
+        "zstd",
+        "pip ",
+        "python",
+        "examples/",
+        "golden",
+    ];
     if others.iter().any(|other| line.contains(other)) {
         return Vec::new();
     }
     let unknown = flags(line).into_iter().filter(|flag| !all.contains(flag));
-    unknown.map(|flag| format!("nothing has {flag}: {line}")).collect()
+    unknown
+        .map(|flag| format!("nothing has {flag}: {line}"))
+        .collect()
 }
 
 fn pages(folder: &Path, out: &mut Vec<PathBuf>) {
@@ -86,9 +105,15 @@ fn the_guides_name_only_flags_that_exist() {
     let mut found = Vec::new();
     for path in files {
         let text = std::fs::read_to_string(&path).expect("a page");
+        let mut is_code = false;
         for (i, line) in text.lines().enumerate() {
-            let faults = faults(line, &commands, &all);
-            found.extend(faults.iter().map(|fault| format!("{}:{}: {fault}", path.display(), i + 1)));
+            is_code ^= line.starts_with("```");
+            let faults = faults(line, is_code, &commands, &all);
+            found.extend(
+                faults
+                    .iter()
+                    .map(|fault| format!("{}:{}: {fault}", path.display(), i + 1)),
+            );
         }
     }
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
@@ -109,7 +134,7 @@ fn every_command_has_help_with_examples_that_exist() {
             found.push(format!("`{name}` has no example"));
         }
         for line in said.stdout.lines() {
-            found.extend(faults(line, &commands, &all));
+            found.extend(faults(line, line.starts_with("  "), &commands, &all));
         }
     }
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
@@ -120,8 +145,11 @@ fn faults_of_guides_are_found() {
     let place = Place::new();
     let commands = commands(&place);
     let all: BTreeSet<&str> = commands.values().flatten().map(String::as_str).collect();
-    let count = |line: &str| faults(line, &commands, &all).len();
-    assert_eq!(count("$ rankfold split a.csv -o p --test 0.1 | cat --all"), 0);
+    let count = |line: &str| faults(line, true, &commands, &all).len();
+    assert_eq!(
+        count("$ rankfold split a.csv -o p --test 0.1 | cat --all"),
+        0
+    );
     assert_eq!(count("$ rankfold split a.csv -o p --rank 2"), 1);
     assert_eq!(count("rankfold train nothing a.csv"), 1);
     assert_eq!(count("rows with `--rank` and `--warm-start on`"), 1);

@@ -5,6 +5,7 @@ mod completion;
 mod confidence;
 mod demo;
 mod docs;
+mod given;
 mod gossip;
 mod hostile;
 mod kernel;
