@@ -215,8 +215,8 @@ def news(lab, options, steps=FULL, metric="map", seed=SEED):
 
 
 def news_table(lab):
-    control = lab.run(NEWS, FULL, oasis(0.1))["test"]["baseline"]["metrics"]
-    lines = [["cosine between rows", triple(control), "", "", ""]]
+    baseline = lab.run(NEWS, FULL, oasis(0.1))["test"]["baseline"]["metrics"]
+    lines = [["cosine between rows", triple(baseline), "", "", ""]]
     lines += [[f"`{options}`", *(triple(lab.run(NEWS, b, options)["test"]["metrics"])
                                  for b in NEWS_BUDGETS)] for options in NEWS_METHODS]
     return table(["options", *map(thousands, NEWS_BUDGETS)], lines)

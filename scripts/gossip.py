@@ -28,7 +28,7 @@ EXAMPLE = RELEASE / "examples/gossip_cases"
 BINARY = RELEASE / "rankfold"
 RESULTS = ROOT / "docs/results"
 
-COLOURS = ["#1b6ca8", "#d1495b", "#2e8b57", "#8d6a9f", "#c98a1b", "#444444"]
+COLORS = ["#1b6ca8", "#d1495b", "#2e8b57", "#8d6a9f", "#c98a1b", "#444444"]
 TITLES = {
     "1": "10,000 × 100,000, rank 5, ρ = 10³",
     "2": "10,000 × 100,000, rank 5, ρ = 10¹⁰: consensus",
@@ -110,7 +110,7 @@ def panel(curves, key, label, left, width=380, height=250):
         out.append(f'<text x="{x(slot):.0f}" y="{top + height - low_margin + 18}" text-anchor="middle">{slot:.0f}</text>')
     out.append(f'<text x="{x(most / 2):.0f}" y="{top + height - low_margin + 36}" text-anchor="middle">slots</text>')
     out.append(f'<text x="{x(0):.0f}" y="{top - 10}" font-weight="bold">{label}</text>')
-    for color, curve in zip(COLOURS, curves.values()):
+    for color, curve in zip(COLORS, curves.values()):
         points = [p for p in curve if p["slot"] > 0 or key == "error"]
         step = max(1, len(points) // 300)
         kept = points[::step] + ([points[-1]] if points else [])
@@ -130,7 +130,7 @@ def draw(case, curves):
     for i, key in enumerate(keys):
         out += panel(curves, key, labels[key], 400 * i)
     out.append(f'<text x="20" y="16" font-size="13">Case {case}: {TITLES[case]}</text>')
-    for i, (color, name) in enumerate(zip(COLOURS, curves)):
+    for i, (color, name) in enumerate(zip(COLORS, curves)):
         at = 305 + 18 * i
         out.append(f'<line x1="60" x2="90" y1="{at}" y2="{at}" stroke="{color}" stroke-width="2"/>')
         out.append(f'<text x="98" y="{at + 4}">{name}</text>')

@@ -5,7 +5,7 @@
 
 Repeats the kernel experiments of Meyer, Bonnabel and Sepulchre (2011) with the release
 binary: pendigits 3, 8 and 9 with five samples of 300, and the test digits of USPS. Every
-table has the control beside it: constraints carry labels of the very items that are
+table has the baseline beside it: constraints carry labels of the very items that are
 clustered, so that joining the items that are known to be alike is already much. DATA is
 $RANKFOLD_DATA or ../shared/data. --keep FILE stores the figures of every run, so that the
 page can be made again without them; the file is used only with the binary that made it.
@@ -63,7 +63,7 @@ class Lab:
         return json.loads(out.stdout)
 
     def run(self, rows, options):
-        """What a kernel of these rows reaches, with its controls."""
+        """What a kernel of these rows reaches, with its baselines."""
         name = f"{rows.name} {options}"
         if name not in self.kept:
             model = self.folder / "kernel.safetensors"
@@ -117,7 +117,7 @@ def mean(values):
 def digits_table(lab):
     """Lines by name: means over the samples for each number of pairs."""
     samples = list(pendigits(lab))
-    lines = {name: [] for name in [*LEARNERS, "control: must-link"]}
+    lines = {name: [] for name in [*LEARNERS, "baseline: must-link"]}
     for count in COUNTS:
         found = {name: [] for name in lines}
         for sample, path in samples:
@@ -125,30 +125,30 @@ def digits_table(lab):
                 options = f"{PENDIGITS} --constraints {count} --seed {sample} {learner}".strip()
                 run = lab.run(path, options)
                 found[name].append(run["nmi"])
-            found["control: must-link"].append(run["must-link"])
+            found["baseline: must-link"].append(run["must-link"])
         for name, values in found.items():
             lines[name].append((count, mean(values)))
     return lines
 
 
 def usps_counts(lab, path):
-    lines = {name: [] for name in [*LEARNERS, "control: must-link"]}
+    lines = {name: [] for name in [*LEARNERS, "baseline: must-link"]}
     for count in USPS_COUNTS:
         for name, learner in LEARNERS.items():
             run = lab.run(path, f"{USPS} --rank 25 --constraints {count} --seed 0 {learner}".strip())
             lines[name].append((count, run["nmi"], run["seconds"]))
-        lines["control: must-link"].append((count, run["must-link"], None))
+        lines["baseline: must-link"].append((count, run["must-link"], None))
     return lines, run["start"]
 
 
 def usps_ranks(lab, path):
-    lines = {name: [] for name in [*LEARNERS, "start", "control: must-link"]}
+    lines = {name: [] for name in [*LEARNERS, "start", "baseline: must-link"]}
     for rank in USPS_RANKS:
         for name, learner in LEARNERS.items():
             run = lab.run(path, f"{USPS} --rank {rank} --constraints 100000 --seed 0 {learner}".strip())
             lines[name].append((rank, run["nmi"], run["seconds"]))
         lines["start"].append((rank, run["start"], None))
-        lines["control: must-link"].append((rank, run["must-link"], None))
+        lines["baseline: must-link"].append((rank, run["must-link"], None))
     return lines
 
 
@@ -174,7 +174,7 @@ def seconds(lines, heads, head):
 
 
 # Colors that stay apart for color-blind eyes too, and shapes for those who see none.
-COLOURS = ["#d55e00", "#b08900", "#0072b2", "#009e73", "#808080", "#cc79a7"]
+COLORS = ["#d55e00", "#b08900", "#0072b2", "#009e73", "#808080", "#cc79a7"]
 SHAPES = ["M-5 0 0-5 5 0 0 5Z", "M-4-4H4V4H-4Z", "M-5 4H5L0-5Z", "M-5-4H5L0 5Z",
           "M-4-4 4 4M4-4-4 4", "M-5 0H5M0-5V5"]
 
@@ -215,7 +215,7 @@ def picture(lines, title, below, ticks):
     for place, name in enumerate(lines):
         svg.append(f'<text x="{right + 48}" y="{top + 26 * place + 17}">{name}</text>')
     svg.append("</g>")
-    for place, (line, color, shape) in enumerate(zip(lines.values(), COLOURS, SHAPES)):
+    for place, (line, color, shape) in enumerate(zip(lines.values(), COLORS, SHAPES)):
         where = [f"{x(p[0]):.1f} {y(p[1]):.1f}" for p in line if p[0] > 0]
         middle = top + 26 * place + 12
         svg += [f'<g fill="none" stroke="{color}" stroke-width="2">',
@@ -256,7 +256,7 @@ nearer by a share α of their squared distance, items of two classes farther. Ma
 python3 scripts/kernels.py
 ```
 
-The pairs carry labels of the very digits that are clustered. So the control matters: the start
+The pairs carry labels of the very digits that are clustered. So the baseline matters: the start
 kernel, in which digits that pairs say to be alike are joined before k-means (`must-link` of
 `rankfold eval`). Where a learner does not beat it, learning a kernel was not worth it.
 
@@ -274,12 +274,12 @@ is; `rankfold eval k.safetensors sample.csv`.
 Few pairs say little of items that are in none of them: only what is learned in the range of
 the start (λ = 0) reaches those, because all items share it. Many pairs ask for more than the
 range can give; then G must leave it. Polar learning that starts from what the range can do has
-the better of both. It falls short of the control at 2,000 and 5,000 pairs, by one sample.
+the better of both. It falls short of the baseline at 2,000 and 5,000 pairs, by one sample.
 
 The long steps of descent were chosen over conjugate gradients after a look at these five samples
 (flat learning: .833 at 1,000 pairs and .947 at 2,000 by `--solver cg`). On ten other samples, of
 which only the figures of conjugate gradients had been seen before, flat learning reaches .910 and .975 by long steps and .855 and .949 by conjugate
-gradients, and polar learning .988 and 1.000 (control .968 and .995).
+gradients, and polar learning .988 and 1.000 (baseline .968 and .995).
 
 ## USPS
 

@@ -107,7 +107,7 @@ class Lab:
                                         ["--steps", steps])
             folder = self.data / name
             found = self.command("eval", model, folder / f"{name}-test.svm.gz")
-            return {"metrics": found["metrics"], "control": found["baseline"]["metrics"],
+            return {"metrics": found["metrics"], "baseline": found["baseline"]["metrics"],
                     "rows": found["rows"], "skipped": found["skipped"],
                     "seconds": trained["seconds"], "updates": trained["updates"]}
         found = self.once(f"test {name} {steps} {options} {parameter} {value}", work)
@@ -170,7 +170,7 @@ def main_table(lab):
         for data in SETS:
             cells.append(" / ".join(short(lab.map(data, m)) for m in methods))
         return [name, *cells]
-    rows = [["label popularity", *(short(lab.test(d, loreta(50))["control"]["map"]) for d in SETS)]]
+    rows = [["label popularity", *(short(lab.test(d, loreta(50))["baseline"]["map"]) for d in SETS)]]
     for learner, name in [("perceptron", "matrix perceptron"), ("group-perceptron", "group perceptron")]:
         for gradient in ("single", "summed"):
             rows.append(line(f"{name}, {gradient}", [full(learner, gradient)]))

@@ -47,7 +47,7 @@ CONES = {
 # rows take minutes there.
 LOW = {name: options for name, options in METHODS.items() if name != "polar, neighbors"}
 LOW["ITML"] += " --iterations 30"
-CONTROLS = ["euclid", "pca", "lda"]
+BASELINES = ["euclid", "pca", "lda"]
 
 # What is to be reached and what is wanted.
 REACH = {"iris": .044, "wine": .047, "ionosphere": .152, "balance_scale": .114, "soybean": .082}
@@ -107,7 +107,7 @@ class Lab:
         return json.loads(out.stdout)
 
     def run(self, name, options, train, test):
-        """The error of a method, and of the controls."""
+        """The error of a method, and of the baselines."""
         key = f"{name} {options}"
         if key not in self.kept:
             model = self.folder / "model.safetensors"
@@ -115,7 +115,7 @@ class Lab:
             found = self.command("eval", model, test, "--train", train)
             self.kept[key] = {
                 "error": found["metrics"]["knn_error"],
-                "controls": {c["name"]: c["metrics"]["knn_error"] for c in found["baselines"]},
+                "baselines": {c["name"]: c["metrics"]["knn_error"] for c in found["baselines"]},
                 "seconds": fitted["seconds"],
             }
             print(f"{key}: {self.kept[key]['error']:.4f} in {fitted['seconds']:.1f} s", flush=True)
@@ -143,8 +143,8 @@ class Lab:
                         options += f" --constraints {40 * classes * (classes - 1)}"
                     run = self.run(f"{name} {partition}.{turn}", options, train, test)
                     found[method].append(run["error"])
-                for control in ("euclid", "lda"):
-                    found[control].append(run["controls"].get(control))
+                for baseline in ("euclid", "lda"):
+                    found[baseline].append(run["baselines"].get(baseline))
         return found
 
     def low_rank(self, name, parts, pairs, more=""):
@@ -163,9 +163,9 @@ class Lab:
                     runs.append(self.run(f"{name} {turn}", options, train, test))
                 found[method, rank] = statistics.mean(run["error"] for run in runs)
                 found[method, rank, "seconds"] = statistics.mean(run["seconds"] for run in runs)
-                for control in CONTROLS:
-                    values = [run["controls"][control] for run in runs]
-                    found[control, rank] = statistics.mean(values)
+                for baseline in BASELINES:
+                    values = [run["baselines"][baseline] for run in runs]
+                    found[baseline, rank] = statistics.mean(values)
         return found
 
 
@@ -203,7 +203,7 @@ def page(uci, low):
 Two kinds of constraints: random pairs (`--pairs-from random`) and nearest rows
 (`--pairs-from neighbors`). Start and number of iterations are chosen by validation
 inside of the training part; the cones of full rank do 20 iterations. Rows are standardized by the training part,
-except the pixels of USPS, which have one unit; controls are what `eval` prints beside the model. Seconds were taken
+except the pixels of USPS, which have one unit; baselines are what `eval` prints beside the model. Seconds were taken
 beside other work, and are an upper bound.
 
 ## Full rank
@@ -222,7 +222,7 @@ that a plain program of the flat geometry was measured to have.
             "USPS": "The test set in two halves, each once the training part, 10,000 pairs; one partition.",
         }[name]
         lines = [["", *(f"rank {rank}" for rank in RANKS), "seconds at rank 20"]]
-        for method in [*CONTROLS, *LOW]:
+        for method in [*BASELINES, *LOW]:
             seconds = found.get((method, 20, "seconds"))
             row = [number(found[method, rank]) for rank in RANKS]
             lines.append([method, *row, "" if seconds is None else f"{seconds:.1f}"])

@@ -4,7 +4,7 @@
     python3 scripts/multitask.py [--data DATA] [--seeds 10] [--keep multitask.json]
 
 School and Parkinsons with the release binary: in each task a fifth of the rows is the test
-part (`rankfold split --by`), seeds 0 to 9. Every figure has its controls beside it, fitted to
+part (`rankfold split --by`), seeds 0 to 9. Every figure has its baselines beside it, fitted to
 the same rows. Then schools that training never saw, from 5, 10 and 20 of their pupils. DATA is
 $RANKFOLD_DATA or ../shared/data. --keep FILE stores the figures of every run, so that the page
 can be made again without them; the file is used only with the binary that made it.
@@ -32,7 +32,7 @@ SETS = {
 RANKS = [3, 5, 7, 9]
 PLAIN = "--standardize none --no-bias --no-common --regularization 0.1"
 RECIPES = {"default": "", "without a common part": "--no-common", "plain": PLAIN}
-CONTROLS = ["mean", "pooled", "ridge", "alternating"]
+BASELINES = ["mean", "pooled", "ridge", "alternating"]
 FEW = [5, 10, 20]
 MASK = (1 << 64) - 1
 
@@ -88,20 +88,20 @@ class Lab:
         return self.command("train", "multitask", rows, "-o", model, "--rank", rank, *columns, *options.split())
 
     def fit(self, name, seed, rank, recipe):
-        """NMSE of a recipe and of the controls on its scale."""
+        """NMSE of a recipe and of the baselines on its scale."""
 
         def work():
             train, test = self.parts(name, seed)
             model = self.folder / "m.safetensors"
             trained = self.train(name, train, model, rank, RECIPES[recipe])
-            controls = ["--train", train] if rank == RANKS[0] else []
-            found = self.command("eval", model, test, *controls)
+            baselines = ["--train", train] if rank == RANKS[0] else []
+            found = self.command("eval", model, test, *baselines)
             return {
                 "nmse": found["metrics"]["nmse"],
                 "seconds": trained["seconds"],
                 "regularization": trained["regularization"],
                 "standardize": trained["standardize"],
-                "controls": {c["name"]: c["metrics"]["nmse"] for c in found["baselines"]},
+                "baselines": {c["name"]: c["metrics"]["nmse"] for c in found["baselines"]},
             }
 
         return self.once(f"{name} {seed} {rank} {recipe}", work)
@@ -138,8 +138,8 @@ class Lab:
                 self.command("update", model, few, "-o", grown)
                 found = self.command("eval", grown, rest, "--train", few)
                 out[str(count)] = found["metrics"]["nmse"]
-                for control in found["baselines"]:
-                    out[f"{count} {control['name']}"] = control["metrics"]["nmse"]
+                for baseline in found["baselines"]:
+                    out[f"{count} {baseline['name']}"] = baseline["metrics"]["nmse"]
             return out
 
         return self.once(f"{name} {seed} {rank} new", work)
@@ -171,17 +171,17 @@ def main():
 
 
 def make(lab, seeds):
-    recipes, controls, better = [], [], []
+    recipes, baselines, better = [], [], []
     for name in SETS:
         for recipe in RECIPES:
             cells = [shown([lab.fit(name, s, r, recipe)["nmse"] for s in seeds]) for r in RANKS]
             recipes.append([name, recipe, *cells])
         for recipe in ("default", "plain"):
-            found = [lab.fit(name, s, RANKS[0], recipe)["controls"] for s in seeds]
-            controls.append([name, recipe, *(shown([f[c] for f in found]) for c in CONTROLS)])
+            found = [lab.fit(name, s, RANKS[0], recipe)["baselines"] for s in seeds]
+            baselines.append([name, recipe, *(shown([f[c] for f in found]) for c in BASELINES)])
         for rank in RANKS:
             fits = [lab.fit(name, s, rank, "default") for s in seeds]
-            pooled = [lab.fit(name, s, RANKS[0], "default")["controls"]["pooled"] for s in seeds]
+            pooled = [lab.fit(name, s, RANKS[0], "default")["baselines"]["pooled"] for s in seeds]
             wins = sum(f["nmse"] < p for f, p in zip(fits, pooled))
             ridges = sorted(f["regularization"] for f in fits)
             scalings = sorted({f["standardize"] for f in fits})
@@ -214,7 +214,7 @@ the problem of Mishra, Kasai, Jawanpuria and Saroop (2019) with their λ.
 
 {table(["data", "recipe", *ranks], recipes)}
 
-## Controls
+## Baselines
 
 `rankfold eval m.safetensors test.csv --train train.csv`: the mean of each task, one ridge
 regression for all tasks together (with a bias and a scale for each task where the model has
@@ -222,7 +222,7 @@ them), one for each task, and the alternating minimization of Argyriou, Evgeniou
 (2008). Each sees the rows on the scale of the recipe and chooses its ridge on a fifth of the
 training rows, as the model does.
 
-{table(["data", "scale of", *CONTROLS], controls)}
+{table(["data", "scale of", *BASELINES], baselines)}
 
 How often the default beats the pooled ridge on its own scale, and what validation chose:
 
@@ -238,7 +238,7 @@ where rows are few, see below.
 
 A fifth of the tasks is held out whole, rank 3 is learned from the others, and `rankfold update`
 fits the new tasks from their first rows; what comes after the twentieth is predicted. The
-controls learn from the same few rows (`eval --train few.csv`).
+baselines learn from the same few rows (`eval --train few.csv`).
 
 {table(["data", "rows a task", "in the subspace", "own ridge", "pooled", "alternating", "mean"], new)}
 """

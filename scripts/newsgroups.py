@@ -200,12 +200,12 @@ def main_tables(lab):
     dots, cosines = [], []
     for rows, options, budgets in comparison():
         found = [lab.run(rows, b, options) if b in budgets else {} for b in BUDGETS]
-        control = "/".join(short(found[0]["dot"]["baseline"]["metrics"][m]) for m in METRICS)
+        baseline = "/".join(short(found[0]["dot"]["baseline"]["metrics"][m]) for m in METRICS)
         name = [kind(*rows[:2]), f"`{options}`"]
-        dots.append(name + [triple(f.get("dot")) for f in found] + [control])
+        dots.append(name + [triple(f.get("dot")) for f in found] + [baseline])
         if "cosine" in found[0]:
             cosines.append(name + [triple(f["cosine"]) for f in found])
-    return table(head + ["control"], dots), table(head, cosines)
+    return table(head + ["baseline"], dots), table(head, cosines)
 
 
 # Steps of a grid, for learners that have one, and C for those that choose their own.
@@ -297,12 +297,12 @@ def split_table(lab):
         return f"{short(pair[0])} ± {pair[1]:.4f}".replace("± 0.", "± .") if pair else "–"
     lines = []
     for rows, options in SPLIT_METHODS:
-        controls = [lab.run((*rows, s), FULL, options)["dot"]["baseline"]["metrics"]["map"]
+        baselines = [lab.run((*rows, s), FULL, options)["dot"]["baseline"]["metrics"]["map"]
                     for s in SPLITS]
         lines.append([kind(*rows), f"`{options}`", cell(on_splits(lab, rows, options)),
                       cell(on_splits(lab, rows, options, "cosine")),
-                      short(statistics.mean(controls)), signed(split_gain(lab, rows, options))])
-    return table(["terms", "options", "dot", "projected cosine", "control", "dot, against by date"],
+                      short(statistics.mean(baselines)), signed(split_gain(lab, rows, options))])
+    return table(["terms", "options", "dot", "projected cosine", "baseline", "dot, against by date"],
                  lines)
 
 
@@ -339,7 +339,7 @@ def curve_table(lab):
 
 
 # Colors that stay apart for color-blind eyes too, and shapes for those who see none.
-COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b08900", "#56a0d0", "#808080"]
+COLORS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b08900", "#56a0d0", "#808080"]
 SHAPES = ["M-5 0 0-5 5 0 0 5Z", "M-4-4H4V4H-4Z", "M-5 4H5L0-5Z", "M-5-4H5L0 5Z",
           "M-4-4 4 4M4-4-4 4", "M-5 0H5M0-5V5", "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z"]
 
@@ -382,7 +382,7 @@ def picture(lab):
     for place, (name, _, _) in enumerate(lines):
         svg.append(f'<text x="{right + 48}" y="{top + 26 * place + 17}">{name}</text>')
     svg.append("</g>")
-    for place, ((_, _, points), color, shape) in enumerate(zip(lines, COLOURS, SHAPES)):
+    for place, ((_, _, points), color, shape) in enumerate(zip(lines, COLORS, SHAPES)):
         where = [f"{x(s):.1f} {y(m):.1f}" for _, m, s in points]
         middle = top + 26 * place + 12
         svg += [f'<g fill="none" stroke="{color}" stroke-width="2">',
@@ -460,13 +460,13 @@ def reaches(lab):
     def at(learner, rank, terms, steps=FULL, tf="raw", score="dot", **options):
         return quality(lab.run(date(terms, tf), steps, method(learner, rank, **options)), score)
 
-    def control(terms):
+    def baseline(terms):
         options = method("oasis", aggressiveness=0.1) if terms == 1000 else method("loreta-psd", 30)
         return lab.run(date(terms), FULL, options)["dot"]["baseline"]["metrics"]["map"]
 
     for terms, wanted in ((1000, 0.226), (16660, 0.208)):
-        yield f"cosine, {terms:,} terms", f"{short(wanted)} ± .003", control(terms), \
-            abs(control(terms) - wanted) <= 0.003
+        yield f"cosine, {terms:,} terms", f"{short(wanted)} ± .003", baseline(terms), \
+            abs(baseline(terms) - wanted) <= 0.003
 
     least = [
         ("OASIS, 1,000 terms, C=.1", 0.510, at("oasis", None, 1000, aggressiveness=0.1)),
@@ -594,7 +594,7 @@ def claims(lab):
            [g - p > 0.05 for g, p in zip(losses["gradient"], losses["gradient-psd"])])
     run = lab.run(date(16660), FULL, method("manifold-identification", 30))
     yield ("Manifold identification is not as good as LORETA, because it is unstable",
-           f"mAP by step: {listed('manifold-identification')}; below the control. With the automatic"
+           f"mAP by step: {listed('manifold-identification')}; below the baseline. With the automatic"
            f" step {run['train']['refused']:,} of {FULL:,} triplets asked for steps that were refused."
            " It fails altogether, which is more than the paper"
            " says; whether the method or this implementation is to blame is not known",
@@ -609,19 +609,19 @@ def claim_table(lab):
 
 
 def control_wins(lab):
-    """Models of the main table, after most triplets, that lose to the control by both scores."""
+    """Models of the main table, after most triplets, that lose to the baseline by both scores."""
     lines = []
     for rows, options, budgets in comparison():
         found = lab.run(rows, budgets[-1], options)
         scores = [score for score in ("dot", "cosine") if score in found]
         for name, metric in zip(("mAP", "P@1", "P@10"), METRICS):
-            control = found["dot"]["baseline"]["metrics"][metric]
+            baseline = found["dot"]["baseline"]["metrics"][metric]
             values = [found[score]["metrics"][metric] for score in scores]
-            if control > max(values):
+            if baseline > max(values):
                 lines.append([name, kind(*rows[:2]), f"`{options}`", *map(short, values),
-                              *["–"] * (2 - len(values)), short(control)])
+                              *["–"] * (2 - len(values)), short(baseline)])
     lines.sort(key=lambda line: ["mAP", "P@10", "P@1"].index(line[0]))
-    return table(["", "terms", "options", "dot", "projected cosine", "control"], lines)
+    return table(["", "terms", "options", "dot", "projected cosine", "baseline"], lines)
 
 
 # How far seeds move the figures that lie close together.
@@ -702,7 +702,7 @@ the same kind of processor gives the same quality; seconds are from two cores th
 ## All learners, dot product
 
 The score is leftᵀ W right, as in the paper. Every number of triplets is a training of its own. The
-control is the cosine between the rows themselves.
+baseline is the cosine between the rows themselves.
 
 {dots}
 A step of LEGO changes all n² numbers of W, so it was given 50,000 triplets at most.
@@ -712,7 +712,7 @@ A step of LEGO changes all n² numbers of W, so it was given 50,000 triplets at 
 The same models with `--score cosine`, the default for symmetric ones. A full matrix has no such score.
 
 {cosines}
-## Where the control wins
+## Where the baseline wins
 
 The cosine between rows, which nobody had to train, is better than both scores of these models after
 their largest number of triplets. At the first place that is most of them, LORETA at every rank among
@@ -751,7 +751,7 @@ Other seeds, where figures lie close together (mAP by dot product, 500K; the ste
 The paper splits at random, 65 to 35. mAP at 500,000 triplets, mean and standard error over
 `rankfold split 20news-bydate.jsonl.gz -o random --test 0.35 --seed S`, S = 0 to 4, each with a
 vocabulary of its own training part. The splits do not keep the shares of the classes. What is learned
-is better here than on the split by date, by the last column; the control hardly changes.
+is better here than on the split by date, by the last column; the baseline hardly changes.
 
 {split_table(lab)}
 ## What a step size costs

@@ -94,7 +94,7 @@ class Lab:
                                      *METHODS[method][0].split())
                 measured = self.command("eval", model, test)
                 self.kept[key] = {
-                    "rmse": measured["metrics"]["rmse"], "control": measured["baseline"]["metrics"]["rmse"],
+                    "rmse": measured["metrics"]["rmse"], "baseline": measured["baseline"]["metrics"]["rmse"],
                     "seconds": found["seconds"], "steps": found["steps"], "stopped": found["stopped"],
                     "regularization": found["regularization"], "trials": len(found["trials"])}
             except subprocess.TimeoutExpired:
@@ -133,9 +133,9 @@ def cell(runs):
     return short(mean(found)) + ("" if len(found) == SEEDS else f" ({len(found)})")
 
 
-def control(runs):
+def baseline(runs):
     """Biases alone do not depend on method or rank: any run of a seed has them."""
-    found = {seed: run["control"] for seed, run in runs if run}
+    found = {seed: run["baseline"] for seed, run in runs if run}
     return [{"rmse": value} for value in found.values()]
 
 
@@ -143,7 +143,7 @@ def ratings_table(lab, data, ranks, methods, seeds):
     runs = {(m, r): [lab.run(data, m, r, s) for s in range(seeds_of(m, data, seeds))]
             for m in methods for r in ranks}
     every = [(s, run) for found in runs.values() for s, run in enumerate(found)]
-    bias = cell(control(every))
+    bias = cell(baseline(every))
     rows = [["biases alone", *([bias] * len(ranks))]]
     for method in methods:
         paper = data == "1m" and method in PAPER
@@ -165,7 +165,7 @@ def user_table(lab, methods, seeds):
     rows = [["biases alone"]]
     for data, _ in BY_USER:
         every = [(s, run) for m in methods for s, run in enumerate(runs[m, data])]
-        rows[0].append(cell(control(every)))
+        rows[0].append(cell(baseline(every)))
     for method in methods:
         if any(run for d, _ in BY_USER for run in runs[method, d]):
             rows.append([f"`{method}`", *(cell(runs[method, d]) for d, _ in BY_USER)])

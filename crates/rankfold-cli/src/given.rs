@@ -62,6 +62,20 @@ impl Given {
 /// The options of files of rows.
 pub const FIELDS: [&str; 4] = ["where", "text", "label", "id"];
 
+/// Those of them that a verb takes whose DATA or `--rows` are rows of the model.
+pub fn fields_of(model: &Model) -> &'static [&'static str] {
+    match &model.knowledge {
+        Knowledge::Similarity(_)
+        | Knowledge::Pairs { .. }
+        | Knowledge::Metric
+        | Knowledge::Ranking(_) => &FIELDS,
+        Knowledge::Completion(_)
+        | Knowledge::Multitask(_)
+        | Knowledge::Kernel(_)
+        | Knowledge::Map(_) => &[],
+    }
+}
+
 /// What models of a task are called.
 pub fn models(knowledge: &Knowledge) -> &'static str {
     match knowledge {

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::given::FIELDS;
 use crate::output::{Output, not_finite};
 use crate::paths;
-use crate::rows::{Fields, NamedRows, ScoreName, needs_objects, scores_rows};
+use crate::rows::{Fields, NamedRows, Queries, ScoreName, needs_objects, scores_rows};
 use crate::uncertainty::Uncertainty;
 
 /// List the rows most like a row
@@ -52,18 +52,8 @@ pub struct Neighbors {
     #[arg(long, value_name = "FILE")]
     objects: Option<PathBuf>,
 
-    /// The id of a row to look for, may be given again [default: all rows]
-    #[arg(long, value_name = "ID")]
-    query: Vec<String>,
-
-    /// A text to look for, may be given again; the model must have a vocabulary
-    #[arg(long, value_name = "TEXT")]
-    query_text: Vec<String>,
-
-    /// Neighbors of each query
-    #[arg(short, value_name = "K", default_value_t = 10,
-        value_parser = clap::value_parser!(u32).range(1..))]
-    k: u32,
+    #[command(flatten)]
+    queries: Queries,
 
     #[command(flatten)]
     fields: Fields,
@@ -146,13 +136,13 @@ impl Neighbors {
         let rows = match (&self.data, model.items().is_ok()) {
             (data, true) => NamedRows::<R>::items(model, data.as_deref())?,
             (Some(data), false) => {
-                let (source, texts) = (self.fields.of(data), self.query_text.clone());
+                let (source, texts) = (self.fields.of(data), self.queries.query_text.clone());
                 NamedRows::<R>::read_with_texts(model, &source, texts, output)?
             }
             (None, false) => return Err(Error::input("DATA is needed: the rows to look among")),
         };
         let place = self.data.as_ref().unwrap_or(&self.model);
-        let queries = queries(&self.query, &rows)
+        let queries = queries(&self.queries.query, &rows)
             .and_then(|queries| match output.is_json() {
                 true => Ok(queries),
                 false => fits_a_line(&rows).map(|()| queries),
@@ -176,7 +166,7 @@ impl Neighbors {
             Some(objects) => model.project_between(&rows.prepared, &objects.prepared, score),
         };
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
-        let (k, threads) = (self.k as usize, crate::threads(self.threads));
+        let (k, threads) = (self.queries.k as usize, crate::threads(self.threads));
         let upper = self.rank_by == RankBy::Upper;
         let distances = model.card.score == Score::Distance;
         let confidence = match self.uncertainty.wanted || upper {

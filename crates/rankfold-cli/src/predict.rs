@@ -10,7 +10,7 @@ use rankfold::model::{Estimate, Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
-use crate::given::FIELDS;
+use crate::given::fields_of;
 use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::predict_labels::RowsAndLabels;
@@ -126,13 +126,7 @@ impl Predict {
             Knowledge::Completion(_) => &["columns"],
             Knowledge::Multitask(_) => &["task_column", "target_column", "ignore_column"],
         };
-        let fields: &[&str] = match &model.knowledge {
-            Knowledge::Similarity(_)
-            | Knowledge::Pairs { .. }
-            | Knowledge::Metric
-            | Knowledge::Ranking(_) => &FIELDS,
-            _ => &[],
-        };
+        let fields = fields_of(&model);
         let always = ["model", "input", "strict"];
         output
             .given

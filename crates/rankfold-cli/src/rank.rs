@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::neighbors::{fits_a_line, fits_lines, queries};
 use crate::output::{Output, not_finite};
-use crate::rows::{Fields, NamedRows};
+use crate::rows::{Fields, NamedRows, Queries};
 
 /// List the best labels of rows
 ///
@@ -34,18 +34,8 @@ pub struct Rank {
     #[arg(default_value = "-")]
     data: PathBuf,
 
-    /// The id of a row to rank labels for, may be given again [default: all rows]
-    #[arg(long, value_name = "ID")]
-    query: Vec<String>,
-
-    /// A text to rank labels for, may be given again; the model must have a vocabulary
-    #[arg(long, value_name = "TEXT")]
-    query_text: Vec<String>,
-
-    /// Labels of each row
-    #[arg(short, value_name = "K", default_value_t = 10,
-        value_parser = clap::value_parser!(u32).range(1..))]
-    k: u32,
+    #[command(flatten)]
+    queries: Queries,
 
     #[command(flatten)]
     fields: Fields,
@@ -67,9 +57,9 @@ impl Rank {
     }
 
     fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let (source, texts) = (self.fields.of(&self.data), self.query_text.clone());
+        let (source, texts) = (self.fields.of(&self.data), self.queries.query_text.clone());
         let rows = NamedRows::<R>::read_with_texts(model, &source, texts, output)?;
-        let queries = queries(&self.query, &rows).map_err(|e| e.in_file(&self.data))?;
+        let queries = queries(&self.queries.query, &rows).map_err(|e| e.in_file(&self.data))?;
         let names = model.label_names()?;
         if !output.is_json() {
             fits_a_line(&rows).map_err(|e| e.in_file(&self.data))?;
@@ -87,7 +77,7 @@ impl Rank {
                 Err(not_finite(&format!("`{row}` and `{label}`")).in_file(&self.data))
             }
         };
-        let (k, threads) = (self.k as usize, crate::threads(self.threads));
+        let (k, threads) = (self.queries.k as usize, crate::threads(self.threads));
 
         let mut out = output.stream()?;
         if !output.is_json() {

@@ -11,28 +11,28 @@ use rankfold::{Error, Model, Real, Result, Score};
 
 use crate::output::Output;
 
-/// What the fields of documents mean; for models with a vocabulary.
+/// Which rows of a file are read, and what its columns or fields mean.
 #[derive(Args)]
 pub struct Fields {
-    /// Only documents with this value; DATA must be .jsonl
+    /// Only rows with this value in a column or field; DATA is .csv, .tsv or .jsonl
     #[arg(long = "where", id = "condition", value_name = "FIELD=VALUE")]
     condition: Option<Condition>,
 
-    /// The field of a document's text
+    /// The field of a document's text, for models with a vocabulary
     #[arg(long, value_name = "FIELD", default_value = "text")]
     text: String,
 
-    /// The field of a document's label
+    /// The column or field of the label, in .csv, .tsv or .jsonl
     #[arg(long, value_name = "FIELD", default_value = "label")]
     label: String,
 
-    /// The field of a document's id [default: `id`, where it is there]
+    /// The column or field of the id, in .csv, .tsv or .jsonl [default: `id`, where it is there]
     #[arg(long, value_name = "FIELD")]
     id: Option<String>,
 }
 
 impl Fields {
-    /// The documents of a file, if it holds some.
+    /// The rows or documents of a file.
     pub fn of(&self, path: &Path) -> Documents {
         Documents {
             path: path.to_owned(),
@@ -40,16 +40,35 @@ impl Fields {
             label: self.label.clone(),
             id: self.id.clone(),
             condition: self.condition.clone(),
+            strict: true,
         }
     }
 
-    /// The documents of another file, all of them.
+    /// All rows of another file, which may have other columns.
     pub fn of_all(&self, path: &Path) -> Documents {
         Documents {
             condition: None,
+            strict: false,
             ..self.of(path)
         }
     }
+}
+
+/// The rows that are asked about, and how many answers each gets.
+#[derive(Args)]
+pub struct Queries {
+    /// The id of a row to answer for, may be given again [default: all rows]
+    #[arg(long, value_name = "ID")]
+    pub query: Vec<String>,
+
+    /// A text to answer for, may be given again; the model must have a vocabulary
+    #[arg(long, value_name = "TEXT")]
+    pub query_text: Vec<String>,
+
+    /// Answers for each query
+    #[arg(short, value_name = "K", default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub k: u32,
 }
 
 /// `--score` of several commands.

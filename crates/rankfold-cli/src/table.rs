@@ -3,6 +3,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use rankfold::options::{Choice, Kind, OptionSpec, Options};
 
@@ -85,16 +86,23 @@ impl<T: Options> FromArgMatches for Table<T> {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let refused = |text: String| clap::Error::raw(ErrorKind::ValueValidation, text + "\n");
         for spec in T::specs() {
             let text = match spec.kind {
                 Kind::Flag => matches.get_flag(spec.name).then(|| "true".to_owned()),
                 _ => matches.get_one::<String>(spec.name).cloned(),
             };
             let Some(text) = text else { continue };
-            self.0.set(spec.name, &text).map_err(|error| {
-                let message = format!("{}: {}\n", flag(spec.name), error.message);
-                clap::Error::raw(ErrorKind::ValueValidation, message)
-            })?;
+            self.0
+                .set(spec.name, &text)
+                .map_err(|error| refused(format!("{}: {}", flag(spec.name), error.message)))?;
+        }
+        // The library takes a value that equals the default for one that was not given.
+        let typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        for spec in T::specs().iter().filter(|spec| typed(spec.name)) {
+            self.0
+                .check_given(spec.name)
+                .map_err(|error| refused(format!("{} {}", flag(spec.name), error.message)))?;
         }
         Ok(())
     }

@@ -5,17 +5,18 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
-    DistanceStream, LabelName, LabelStream, Labelled, Names, RatingColumns, RowIds, RowLookup,
+    DistanceStream, LabelName, LabelStream, Names, RatingColumns, Relation, RowIds, RowLookup,
     StreamRow, TripletStream, ValueStream, WriteLock, holds_rows,
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Precise};
+use rankfold::sample::Triplet;
 use rankfold::task::{Online, Sides};
 use rankfold::{Error, Model, Real, Result, Rows};
 use serde_json::json;
 
 use crate::follow::{Follow, Followed};
-use crate::given::FIELDS;
+use crate::given::fields_of;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::rows::{Fields, read_rows};
@@ -32,7 +33,8 @@ use crate::{paths, patient};
 /// name. New features are welcome. Other fields are ignored.
 ///
 /// Similarity models read {"query":R,"positive":R,"negative":R}: the query is more like the
-/// positive than like the negative; or lines `query positive negative` of ids. Positives and
+/// positive than like the negative; or lines `query positive negative` of ids; or, without
+/// --rows, a file of labelled rows (.svm, .csv, …), with a triplet for each row. Positives and
 /// negatives are ids or features of --objects for a model that has objects.
 ///
 /// Ranking models read {"row":R,"labels":[…]}, or a file of labelled rows (.svm, .csv, …).
@@ -44,7 +46,7 @@ use crate::{paths, patient};
 ///
 /// Metrics read {"left":R,"right":R,"same":true}, or false, or a distance as "value",
 /// "at_most" or "at_least"; or lines `left right same`, `left right different`,
-/// `left right <= v` of ids. Polar metrics take polar steps, others flat ones. A metric
+/// `left right <= v` of ids; or, without --rows, a file of labelled rows. Polar metrics take polar steps, others flat ones. A metric
 /// trained in batch moves a tenth of the way to where a pair should be.
 ///
 /// Rating models read {"user":…,"item":…,"rating":…}, or ratings as in training (.csv, .tsv,
@@ -69,6 +71,8 @@ use crate::{paths, patient};
   tail -f clicks.jsonl | rankfold update m.safetensors --rows rows.csv -o m.safetensors \\
       --save-every 100000
       an endless stream: the model is written now and then, and at Ctrl-C
+  rankfold update model.safetensors more.csv -o model.safetensors
+      more rows with labels, for a model of `train similarity` or `train metric`; a triplet a row
   echo '{\"row\":{\"17\":1,\"4\":2},\"labels\":[\"sea\",\"sky\"]}' |
       rankfold update labels.safetensors -o labels.safetensors
       a row for a model of `train ranking`
@@ -217,13 +221,7 @@ impl Update {
             ],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &[],
         };
-        let fields: &[&str] = match &model.knowledge {
-            Knowledge::Similarity(_)
-            | Knowledge::Pairs { .. }
-            | Knowledge::Metric
-            | Knowledge::Ranking(_) => &FIELDS,
-            _ => &[],
-        };
+        let fields = fields_of(&model);
         let always = ["model", "stream", "output"];
         output
             .given
@@ -272,7 +270,7 @@ impl Update {
     }
 
     fn learn<R: Real>(self, model: Model, start: Instant, output: &Output) -> Result<()> {
-        let two_kinds = model.objects.is_some();
+        let (two_kinds, knowledge) = (model.objects.is_some(), model.knowledge.clone());
         let learner = model.into_learner::<R>();
         let mut learner = learner.map_err(|e| e.in_file(&self.model))?;
         if let Some(size) = self.step_size {
@@ -311,101 +309,73 @@ impl Update {
             noun,
             before,
         };
-        if learner.label_count() > 0 && holds_rows(&self.stream) {
-            let step = |learner: &mut Online<R>, data: &Labelled<R>, rows: &Rows<R>, at| {
-                let names = data.labels.of(at).iter();
-                let name = |&label: &u32| LabelName::Name(data.labels.names.get(label).into());
-                let names: Vec<LabelName> = names.map(name).collect();
-                let learned = learner.learn_labelled(StreamRow::Row(at), &names, rows)?;
-                Ok(learned.is_some())
-            };
-            return self.learn_rows(learner, &follow("rows"), start, step);
-        }
-        if learner.has_classes() && holds_rows(&self.stream) {
-            output.note("rows with labels join their classes; W learns from triplets");
-            let step = |learner: &mut Online<R>, data: &Labelled<R>, rows: &Rows<R>, at| {
-                let [label] = data.labels.of(at) else {
-                    return Ok(false);
-                };
-                learner.add_to_class(rows.row(at), data.labels.names.get(*label))?;
-                Ok(true)
-            };
-            return self.learn_rows(learner, &follow("rows"), start, step);
+        // Ids of rows need --rows; a file of rows without it has labels to learn from.
+        let is_file = holds_rows(&self.stream);
+        let of_rows = is_file && self.rows.is_none() && !two_kinds;
+        match &knowledge {
+            Knowledge::Ranking(_) if is_file => {
+                return self.learn_rows(learner, &follow("rows"), start);
+            }
+            Knowledge::Similarity(_) | Knowledge::Metric if of_rows => {
+                return self.learn_classes(learner, &knowledge, &follow("rows"), start);
+            }
+            _ => {}
         }
         let lines = patient::lines(&self.stream, &interrupt)?;
-        if learner.label_count() > 0 {
-            let stream = LabelStream::new(lines);
-            return self.learn_from(
-                learner,
-                stream,
-                (follow("rows"), true),
-                start,
-                |stream, learner| {
+        match &knowledge {
+            Knowledge::Ranking(_) => {
+                let step = |stream: &mut LabelStream<R>, learner: &mut Online<R>| {
                     let names = Names::new(learner.features(), lookup);
                     let Some((row, labels)) = stream.read(names)? else {
                         return Ok(None);
                     };
                     let learned = learner.learn_labelled(row, labels, &rows)?;
                     Ok(Some(learned.is_some()))
-                },
-            );
-        }
-        if learner.task() == "pairs" {
-            let stream = ValueStream::new(lines);
-            return self.learn_from(
-                learner,
-                stream,
-                (follow("pairs"), false),
-                start,
-                |stream, learner| {
-                    let row = Names::new(learner.features(), lookup);
-                    let Some((pair, value)) = stream.read(row, of_right(learner, of_objects))?
-                    else {
-                        return Ok(None);
-                    };
-                    learner.learn_value(pair, value, sides).map(|_| Some(true))
-                },
-            );
-        }
-        if learner.task() == "metric" {
-            if learner.rule() != learner.card().learner && learner.rule() == "flat" {
-                output.note(&format!(
-                    "a metric of `{}` goes on with flat steps",
-                    learner.card().learner
-                ));
+                };
+                let follow = (follow("rows"), true);
+                self.learn_from(learner, LabelStream::new(lines), follow, start, step)
             }
-            let stream = DistanceStream::new(lines);
-            return self.learn_from(
-                learner,
-                stream,
-                (follow("pairs"), false),
-                start,
-                |stream, learner| {
+            Knowledge::Pairs { .. } => {
+                let step = |stream: &mut ValueStream<R>, learner: &mut Online<R>| {
+                    let row = Names::new(learner.features(), lookup);
+                    let read = stream.read(row, of_right(learner, of_objects))?;
+                    let learned = read.map(|(pair, value)| learner.learn_value(pair, value, sides));
+                    Ok(learned.transpose()?.map(|_| true))
+                };
+                let follow = (follow("pairs"), false);
+                self.learn_from(learner, ValueStream::new(lines), follow, start, step)
+            }
+            Knowledge::Metric => {
+                let trained = &learner.card().learner;
+                if learner.rule() != trained && learner.rule() == "flat" {
+                    output.note(&format!("a metric of `{trained}` goes on with flat steps"));
+                }
+                let step = |stream: &mut DistanceStream<R>, learner: &mut Online<R>| {
                     let left = Names::new(learner.features(), lookup);
                     let right = Names::new(learner.features(), of_objects);
-                    let Some((pair, said)) = stream.read(left, right)? else {
-                        return Ok(None);
-                    };
-                    learner
-                        .learn_distance(pair, said, sides)
-                        .map(|_| Some(true))
-                },
-            );
-        }
-        let stream = TripletStream::new(lines);
-        self.learn_from(
-            learner,
-            stream,
-            (follow("triplets"), false),
-            start,
-            |stream, learner| {
-                let row = Names::new(learner.features(), lookup);
-                let Some(triplet) = stream.read_between(row, of_right(learner, of_objects))? else {
-                    return Ok(None);
+                    let read = stream.read(left, right)?;
+                    let learned =
+                        read.map(|(pair, said)| learner.learn_distance(pair, said, sides));
+                    Ok(learned.transpose()?.map(|_| true))
                 };
-                learner.learn_line(&triplet, sides).map(|_| Some(true))
-            },
-        )
+                let follow = (follow("pairs"), false);
+                self.learn_from(learner, DistanceStream::new(lines), follow, start, step)
+            }
+            Knowledge::Similarity(_)
+            | Knowledge::Completion(_)
+            | Knowledge::Multitask(_)
+            | Knowledge::Kernel(_)
+            | Knowledge::Map(_) => {
+                let step = |stream: &mut TripletStream<R>, learner: &mut Online<R>| {
+                    let row = Names::new(learner.features(), lookup);
+                    let read = stream.read_between(row, of_right(learner, of_objects))?;
+                    let learned = read.map(|triplet| learner.learn_line(&triplet, sides));
+                    Ok(learned.transpose()?.map(|_| true))
+                };
+                let follow = (follow("triplets"), false);
+                self.learn_from(learner, TripletStream::new(lines), follow, start, step)
+            }
+        }
     }
 
     /// Learns from a stream to its end. `step` says whether its next line was learned
@@ -431,31 +401,78 @@ impl Update {
         self.report(&learner, &followed, &read, start, follow.output)
     }
 
-    /// Learns a file of labelled rows, as `train` reads it, row by row. `step` says whether
-    /// a row was learned from.
+    /// Learns a file of rows with classes, as training reads it: one triplet for each row.
+    fn learn_classes<R: Real>(
+        &self,
+        mut learner: Online<R>,
+        knowledge: &Knowledge,
+        follow: &Follow<'_>,
+        start: Instant,
+    ) -> Result<()> {
+        let source = self.fields.of(&self.stream);
+        let mut data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
+        let in_stream = |e: Error| e.in_file(&self.stream);
+        let mut triplets = learner.triplets_of(&data.labels).map_err(in_stream)?;
+        let rows = learner.prepare(std::mem::take(&mut data.rows), &data.features);
+        let rows = rows.map_err(in_stream)?;
+        let mut at = 0;
+        let followed = follow.run(&mut learner, |learner| {
+            if at == rows.len() {
+                return Ok(None);
+            }
+            if let [class] = data.labels.of(at) {
+                learner.add_to_class(rows.row(at), data.labels.names.get(*class))?;
+            }
+            at += 1;
+            let drawn = triplets.draw();
+            let numbers = [drawn.query, drawn.positive, drawn.negative];
+            let [query, positive, negative] = numbers.map(|row| StreamRow::Row(row as usize));
+            if let Knowledge::Metric = knowledge {
+                learner.learn_distance([query, positive], Relation::Same, &rows)?;
+                learner.learn_distance([query, negative], Relation::Different, &rows)?;
+                return Ok(Some(true));
+            }
+            let triplet = Triplet {
+                query,
+                positive,
+                negative,
+            };
+            learner.learn_line(&triplet, &rows).map(|_| Some(true))
+        })?;
+        let read = Read {
+            lines: at as u64,
+            skipped: None,
+        };
+        self.report(&learner, &followed, &read, start, follow.output)
+    }
+
+    /// Learns a file of labelled rows, as `train ranking` reads it, row by row.
     fn learn_rows<R: Real>(
         &self,
         mut learner: Online<R>,
         follow: &Follow<'_>,
         start: Instant,
-        step: impl Fn(&mut Online<R>, &Labelled<R>, &Rows<R>, usize) -> Result<bool>,
     ) -> Result<()> {
         let source = self.fields.of(&self.stream);
-        let mut data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
-        let rows = learner.prepare(std::mem::take(&mut data.rows), &data.features);
+        let data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
+        let rows = learner.prepare(data.rows, &data.features);
         let rows = rows.map_err(|e| e.in_file(&self.stream))?;
         let (mut at, mut skipped) = (0, 0);
         let followed = follow.run(&mut learner, |learner| {
             if at == rows.len() {
                 return Ok(None);
             }
-            let learned = step(learner, &data, &rows, at).map_err(|e| {
+            let names = data.labels.of(at).iter();
+            let names = names.map(|&label| LabelName::Name(data.labels.names.get(label).into()));
+            let names: Vec<LabelName> = names.collect();
+            let learned = learner.learn_labelled(StreamRow::Row(at), &names, &rows);
+            let learned = learned.map_err(|e| {
                 let message = format!("row `{}`: {}", data.ids.name(at), e.message);
                 Error { message, ..e }.in_file(&self.stream)
             })?;
             at += 1;
-            skipped += u64::from(!learned);
-            Ok(Some(learned))
+            skipped += u64::from(learned.is_none());
+            Ok(Some(learned.is_some()))
         })?;
         let read = Read {
             lines: at as u64,

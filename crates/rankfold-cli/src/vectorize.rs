@@ -110,6 +110,7 @@ impl Vectorize {
             label: self.label,
             id: self.id,
             condition: self.condition,
+            strict: true,
         };
         let bar = output.progress("documents");
         let mut progress = |count| bar.set_position(count);

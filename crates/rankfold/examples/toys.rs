@@ -224,7 +224,7 @@ fn table(title: &str, lines: &[Line], rows: impl Fn(f64) -> bool) {
     }
 }
 
-const COLOURS: [&str; 4] = ["#1b6ca8", "#c0392b", "#2e8b57", "#8e6bbf"];
+const COLORS: [&str; 4] = ["#1b6ca8", "#c0392b", "#2e8b57", "#8e6bbf"];
 
 /// One plot with a logarithmic vertical axis.
 fn plot(out: &mut String, (dx, title, across): (f64, &str, &str), lines: &[Line]) {
@@ -275,14 +275,14 @@ fn plot(out: &mut String, (dx, title, across): (f64, &str, &str), lines: &[Line]
         *out += &format!(
             "<path d=\"M{}\" stroke=\"{}\" class=\"l\"/>\n",
             path.join("L"),
-            COLOURS[i]
+            COLORS[i]
         );
         let y = 254.0 + 15.0 * i as f64;
         *out += &format!(
             "<path d=\"M{:.1} {:.1}h18\" stroke=\"{}\" class=\"l\"/><text x=\"{:.1}\" y=\"{y}\">{}</text>\n",
             dx + 45.0,
             y - 4.0,
-            COLOURS[i],
+            COLORS[i],
             dx + 68.0,
             line.name
         );

@@ -166,8 +166,12 @@ pub trait Options: Default + Clone + PartialEq + Serialize + DeserializeOwned {
     /// The text of an option; `None` where it has no value of its own.
     fn get(&self, name: &str) -> Option<String>;
 
-    /// Checks ranges, and that no option was given that does not apply.
+    /// Checks ranges, and that no option was given that does not apply. A value equal to
+    /// its default counts as not given.
     fn check_table(&self) -> Result<()>;
+
+    /// An error where an option that was given does not apply, whatever its value.
+    fn check_given(&self, name: &str) -> Result<()>;
 }
 
 /// A type that an option may have.
@@ -271,14 +275,21 @@ pub fn check_one<T: OptionValue>(
             format!("expected one of {}, found `{name}`", names.join(", ")),
         ));
     }
-    if let (false, Some(what)) = (applies, spec.applies_to) {
-        return Err(Error::option(spec.name, format!("applies only to {what}")));
-    }
+    check_applies(spec, applies)?;
     match value.number() {
         Some(number) if !spec.range.contains(number) => Err(Error::option(
             spec.name,
             format!("must be {}, found {number}", spec.range),
         )),
+        _ => Ok(()),
+    }
+}
+
+/// An error that says where an option applies, where it does not.
+#[doc(hidden)]
+pub fn check_applies(spec: &OptionSpec, applies: bool) -> Result<()> {
+    match (applies, spec.applies_to) {
+        (false, Some(what)) => Err(Error::option(spec.name, format!("applies only to {what}"))),
         _ => Ok(()),
     }
 }
@@ -563,6 +574,16 @@ macro_rules! options {
                     $crate::options::check_one(spec, &self.$field, &default.$field, applies)?;
                 )*
                 Ok(())
+            }
+
+            fn check_given(&self, name: &str) -> $crate::Result<()> {
+                let spec = Self::specs().iter().find(|spec| spec.name == name);
+                let spec = spec.ok_or_else(|| $crate::options::unknown($task, name))?;
+                let applies = match name {
+                    $( stringify!($field) => $crate::options!(@applies self $where), )*
+                    _ => true,
+                };
+                $crate::options::check_applies(spec, applies)
             }
         }
     };

@@ -50,9 +50,25 @@ pub trait Real:
     fn take(bytes: &[u8]) -> Self;
 }
 
-/// Products of matrices, on faer, in one thread.
-macro_rules! products {
+/// What is written alike for both precisions. Products of matrices are on faer, in one
+/// thread.
+macro_rules! alike {
     () => {
+        #[inline(always)]
+        fn negated(self) -> Self {
+            -self
+        }
+        #[inline(always)]
+        fn mul_plus(self, a: Self, b: Self) -> Self {
+            self + a * b
+        }
+        fn put(self, out: &mut Vec<u8>) {
+            out.extend_from_slice(&self.to_le_bytes());
+        }
+        fn take(bytes: &[u8]) -> Self {
+            Self::from_le_bytes(bytes.try_into().expect("the bytes of one value"))
+        }
+
         fn add_product(
             c: &mut [Self],
             stride: usize,
@@ -105,21 +121,7 @@ impl Real for f32 {
     fn from_f64(value: f64) -> Self {
         value as f32
     }
-    #[inline(always)]
-    fn negated(self) -> Self {
-        -self
-    }
-    #[inline(always)]
-    fn mul_plus(self, a: Self, b: Self) -> Self {
-        self + a * b
-    }
-    products!();
-    fn put(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-    fn take(bytes: &[u8]) -> Self {
-        Self::from_le_bytes(bytes.try_into().expect("the bytes of one value"))
-    }
+    alike!();
 }
 
 impl Real for f64 {
@@ -135,19 +137,5 @@ impl Real for f64 {
     fn from_f64(value: f64) -> Self {
         value
     }
-    #[inline(always)]
-    fn negated(self) -> Self {
-        -self
-    }
-    #[inline(always)]
-    fn mul_plus(self, a: Self, b: Self) -> Self {
-        self + a * b
-    }
-    products!();
-    fn put(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.to_le_bytes());
-    }
-    fn take(bytes: &[u8]) -> Self {
-        Self::from_le_bytes(bytes.try_into().expect("the bytes of one value"))
-    }
+    alike!();
 }

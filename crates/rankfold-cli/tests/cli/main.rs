@@ -4,6 +4,8 @@ mod after;
 mod completion;
 mod confidence;
 mod demo;
+mod docs;
+mod given;
 mod gossip;
 mod hostile;
 mod kernel;

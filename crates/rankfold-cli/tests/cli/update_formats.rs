@@ -170,3 +170,38 @@ fn bad_lines_of_ids_are_told_exactly() {
         ])
         .refused("--columns does not apply to similarity models");
 }
+
+#[test]
+fn rows_with_classes_are_files_of_training() {
+    let place = place();
+    let (head, tail) = ("--rank 2 --seed 1 --quiet", "--where fold=2");
+    let text = place.read("rows.csv");
+    let folds = text.lines().enumerate().map(|(i, line)| match i {
+        0 => format!("fold,{line}\n"),
+        _ => format!("{},{line}\n", 1 + usize::from(i > 16)),
+    });
+    place.write("folds.csv", folds.collect::<String>());
+    for (train, steps) in [
+        ("similarity rows.csv --steps 200", 8),
+        ("metric rows.csv --iterations 3", 16),
+    ] {
+        run(&place, &format!("train {train} -o m.st {head}"));
+        let update = |output: &str| {
+            let line = format!("update m.st folds.csv -o {output} --json {tail}");
+            place.run(&line.split(' ').collect::<Vec<_>>()).json()
+        };
+        let said = update("a.st");
+        assert_eq!(
+            (&said["steps"], &said["lines"]),
+            (&steps.into(), &8.into()),
+            "{train}"
+        );
+        update("b.st");
+        let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
+        assert!(bytes("a.st") == bytes("b.st") && bytes("a.st") != bytes("m.st"));
+    }
+    place.write("one.csv", "label,a,b,c\n0,1,2,3\n0,1,2,4\n");
+    place
+        .run(&["update", "m.st", "one.csv", "-o", "m.st"])
+        .refused("one.csv: triplets need rows of at least two classes, found 1");
+}

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::manifold::{Blocks, Semidefinite, Split};
 use faer::Mat;
 
-/// The cost of W: what a wish makes of the distances between pairs of points.
+/// The cost of W: what a pair loss makes of the distances between pairs of points.
 #[derive(Debug, Clone)]
 pub struct PsdRegression<'a, M, W> {
     /// The pairs, and the points.

@@ -15,6 +15,7 @@ use super::open::{Limit, Lines, is_dash, without_end};
 use super::records::{Fields, Records};
 use super::square::SquareMatrix;
 use super::table;
+use super::text::Documents;
 use super::values::separate;
 use crate::ids::IdText;
 use crate::sparse::Dissimilarity;
@@ -55,7 +56,7 @@ pub fn read_dissimilarities(path: impl AsRef<Path>, items: &mut Ids) -> Result<V
     );
     match is_matrix {
         true => {
-            let table = table::read::<f64>(Records::new(all, delimiter))?;
+            let table = table::read::<f64>(Records::new(all, delimiter), &Documents::new(path))?;
             let matrix = SquareMatrix::from_labelled(&table).map_err(|e| e.in_file(path))?;
             of_matrix(matrix, items)
         }

@@ -8,14 +8,22 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::fields::json_fields;
 use super::number::{label_name, shown};
 use super::open::Lines;
+use super::table::no_rows;
+use super::text::Documents;
 use super::{Features, Labelled, Labels, RowIds};
-use crate::{Error, Ids, Real, Result, Rows, SparseRow};
+use crate::{Ids, Real, Result, Rows, SparseRow};
 
 /// Reads a file of JSON rows.
 pub fn read_jsonl<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
-    read_lines(Lines::open(path)?)
+    read_named(&Documents::new(path))
+}
+
+/// The same with other fields for labels and ids, and rows of one value only.
+pub(super) fn read_named<R: Real>(source: &Documents) -> Result<Labelled<R>> {
+    read_lines(Lines::open(&source.path)?, source)
 }
 
 #[derive(Deserialize)]
@@ -111,7 +119,15 @@ pub(super) fn message(error: &serde_json::Error) -> String {
     }
 }
 
-fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
+fn read_lines<R: Real>(mut lines: Lines, source: &Documents) -> Result<Labelled<R>> {
+    let condition = source.condition.as_ref();
+    let other_label = (source.label != "label").then_some(source.label.as_str());
+    let wanted = [
+        other_label,
+        source.id.as_deref(),
+        condition.map(|c| c.field.as_str()),
+    ];
+    let picks = wanted.iter().any(Option::is_some);
     let mut rows = Rows::new();
     let mut labels = Labels::default();
     let mut features = Ids::new();
@@ -122,9 +138,26 @@ fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
             continue;
         }
         entries.clear();
-        let read = object(line)
-            .and_then(|line| serde_json::from_slice::<Line>(line).map_err(|e| message(&e)));
-        let added = read.and_then(|line| {
+        let picked = match picks {
+            true => json_fields(line, wanted),
+            false => Ok([const { None }; 3]),
+        };
+        let added = picked.and_then(|[label, id, value]| {
+            if condition.is_some_and(|c| value.as_deref() != Some(&c.value)) {
+                return Ok(false);
+            }
+            let line = object(line)?;
+            let mut line: Line = serde_json::from_slice(line).map_err(|e| message(&e))?;
+            if other_label.is_some() && (source.strict || label.is_some()) {
+                (line.label, line.labels) = (label.map(Scalar), None);
+            }
+            match (&source.id, id) {
+                (Some(_), Some(id)) => line.id = Some(Scalar(id)),
+                (Some(name), None) if source.strict => {
+                    return Err(format!("expected a field `{name}`"));
+                }
+                _ => {}
+            }
             if line.label.is_some() && line.labels.is_some() {
                 return Err("both `label` and `labels` are given".into());
             }
@@ -135,10 +168,12 @@ fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
                 names.extend((names.len()..rows.len()).map(|i| i.to_string()));
                 names.push(id.into_owned());
             }
-            Ok(())
+            Ok(true)
         });
-        if let Err(message) = added {
-            return Err(lines.error(message));
+        match added {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(message) => return Err(lines.error(message)),
         }
         let (indices, values): (Vec<u32>, Vec<R>) = entries.iter().copied().unzip();
         rows.push(SparseRow {
@@ -147,7 +182,7 @@ fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
         });
     }
     if rows.is_empty() {
-        return Err(Error::input("no rows").in_file(lines.path()));
+        return Err(no_rows(source).in_file(lines.path()));
     }
     rows.widen(features.len());
     rows.shrink();
@@ -194,7 +229,8 @@ mod tests {
 
     fn read(text: &str) -> Result<Labelled<f32>> {
         let source = std::io::Cursor::new(text.as_bytes().to_vec());
-        read_lines(Lines::new(Box::new(source), "r.jsonl"))
+        let lines = Lines::new(Box::new(source), "r.jsonl");
+        read_lines(lines, &Documents::new("r.jsonl"))
     }
 
     #[test]

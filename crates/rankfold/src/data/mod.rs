@@ -214,19 +214,40 @@ pub fn read_labelled<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
 
 /// Reads rows as [`read_labelled`] does, but JSON lines as documents where a
 /// vocabulary is given that makes rows of them. The path and the fields are
-/// those of `source`.
+/// those of `source`; what does not apply to the format is an error.
 pub fn read_with<R: Real>(
     source: &Documents,
     vocabulary: Option<&Vocabulary>,
 ) -> Result<Labelled<R>> {
     let path = &source.path;
-    match vocabulary {
-        Some(vocabulary) if is_jsonl(path) => source.read(vocabulary),
-        _ if source.condition.is_some() => {
-            let message = "a condition selects documents: expected .jsonl, and a vocabulary for it";
-            Err(Error::input(message).in_file(path))
+    let format = match open::is_dash(path) {
+        true => Format::Lines(LineFormat::Svmlight),
+        false => Format::of(path)?,
+    };
+    let refuse = |named: Option<&'static str>, files: &str| match named {
+        Some(name) if source.strict => {
+            Err(Error::option(name, format!("applies only to {files}")).in_file(path))
         }
-        _ => read_labelled(path),
+        _ => Ok(()),
+    };
+    const DOCUMENTS: &str = "documents: JSON lines, for a model with a vocabulary";
+    match (format, vocabulary) {
+        (Format::Lines(LineFormat::Jsonl), Some(vocabulary)) => source.read(vocabulary),
+        (Format::Lines(LineFormat::Jsonl), None) => {
+            refuse(source.unusual(true), DOCUMENTS)?;
+            jsonl::read_named(source)
+        }
+        (Format::Lines(LineFormat::Table(delimiter)), _) => {
+            refuse(source.unusual(true), DOCUMENTS)?;
+            table::read_named(source, delimiter)
+        }
+        _ => {
+            refuse(
+                source.unusual(false),
+                "files with names: .csv, .tsv and .jsonl",
+            )?;
+            read_labelled(path)
+        }
     }
 }
 
@@ -236,8 +257,4 @@ fn about(noun: &str, number: usize, error: Error) -> Error {
         message: format!("{noun} {number}: {}", error.message),
         ..error
     }
-}
-
-fn is_jsonl(path: &Path) -> bool {
-    matches!(Format::of(path), Ok(Format::Lines(LineFormat::Jsonl)))
 }

@@ -1,20 +1,27 @@
 //! Dense rows in CSV or TSV: a header names the columns.
 //!
-//! `label` holds the label (any text), `id` the name of the row; `fold`,
-//! `split` and `domain` are never features; all other columns are numbers. An
-//! empty cell is missing and stored as NaN; zeros are not stored.
+//! `label` holds the label (any text), `id` the name of the row, unless other
+//! columns are named for them; `fold`, `split` and `domain` are never features; all
+//! other columns are numbers. An empty cell is missing and stored as NaN; zeros are
+//! not stored.
 
 use std::path::Path;
 
 use super::number::{NoNumber, number, shown};
 use super::open::Lines;
 use super::records::{Fields, Records};
-use super::{Features, Labelled, Labels, RowIds};
+use super::text::Documents;
+use super::{Condition, Features, Labelled, Labels, RowIds};
 use crate::{Error, Ids, Real, Result, Rows, SparseVec};
 
 /// Reads a table with a header; `delimiter` is `,` or a tab.
 pub fn read_table<R: Real>(path: impl AsRef<Path>, delimiter: u8) -> Result<Labelled<R>> {
-    read(Records::new(Lines::open(path)?, delimiter))
+    read_named(&Documents::new(path), delimiter)
+}
+
+/// The same with other columns for labels and ids, and rows of one value only.
+pub(super) fn read_named<R: Real>(source: &Documents, delimiter: u8) -> Result<Labelled<R>> {
+    read(Records::new(Lines::open(&source.path)?, delimiter), source)
 }
 
 /// What a column holds.
@@ -39,14 +46,51 @@ pub(super) fn usual(name: &str) -> Option<Column> {
     }
 }
 
-pub(super) fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
+/// What a column holds where labels and ids may have other names. The usual columns for
+/// them are no features then.
+fn role(name: &str, label: &str, id: &str) -> Option<Column> {
+    match usual(name) {
+        _ if name == label => Some(Column::Label),
+        _ if name == id => Some(Column::Id),
+        Some(_) => Some(Column::Ignored),
+        None => None,
+    }
+}
+
+pub(super) fn read<R: Real>(mut records: Records, source: &Documents) -> Result<Labelled<R>> {
     let delimiter = records.delimiter();
     let mut fields = Fields::default();
     match records.header()? {
         Some(record) => fields.split(record, delimiter),
         None => return Err(Error::input("no header").in_file(records.path())),
     }
-    let (names, columns, features) = header(&fields, usual).map_err(|m| records.error(m))?;
+    let has = |name: &str| {
+        fields
+            .iter()
+            .any(|cell| cell.trim_ascii() == name.as_bytes())
+    };
+    let missing = |name: &str| Err(records.error(format!("no column is called `{name}`")));
+    let (mut label, mut id) = ("label", "id");
+    let named = [
+        (&mut label, Some(&source.label)),
+        (&mut id, source.id.as_ref()),
+    ];
+    for (column, name) in named {
+        match name {
+            Some(name) if has(name) => *column = name.as_str(),
+            Some(name) if source.strict && name != *column => return missing(name),
+            _ => {}
+        }
+    }
+    let of_name = |name: &str| role(name, label, id);
+    let (names, columns, features) = header(&fields, of_name).map_err(|m| records.error(m))?;
+    let condition = match &source.condition {
+        None => None,
+        Some(condition) => match names.find(&condition.field) {
+            Some(column) => Some((column as usize, condition)),
+            None => return missing(&condition.field),
+        },
+    };
 
     let mut data = Labelled {
         rows: Rows::new(),
@@ -63,6 +107,10 @@ pub(super) fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
         if fields.len() != columns.len() {
             let (want, found) = (columns.len(), fields.len());
             return Err(bad(format!("expected {want} fields, found {found}")));
+        }
+        let cell = |column: usize| fields.iter().nth(column).unwrap_or_default().trim_ascii();
+        if condition.is_some_and(|(column, c)| cell(column) != c.value.as_bytes()) {
+            continue;
         }
         row.clear();
         let mut label = None;
@@ -83,7 +131,7 @@ pub(super) fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
         data.rows.push(row.as_row());
     }
     if data.rows.is_empty() {
-        return Err(Error::input("no rows").in_file(records.path()));
+        return Err(no_rows(source).in_file(records.path()));
     }
     data.rows.shrink();
     data.features = Features::Columns(features);
@@ -91,6 +139,16 @@ pub(super) fn read<R: Real>(mut records: Records) -> Result<Labelled<R>> {
         data.ids = RowIds::Named(row_names);
     }
     Ok(data)
+}
+
+/// The error of a file without a row, or without one that was asked for.
+pub(super) fn no_rows(source: &Documents) -> Error {
+    match &source.condition {
+        None => Error::input("no rows"),
+        Some(Condition { field, value }) => {
+            Error::input(format!("no row has the value `{value}` in `{field}`"))
+        }
+    }
 }
 
 /// The columns by name: all names, what each holds, and the features among them.
@@ -161,7 +219,8 @@ mod tests {
 
     fn from<R: Real>(text: &str) -> Result<Labelled<R>> {
         let source = std::io::Cursor::new(text.as_bytes().to_vec());
-        read(Records::new(Lines::new(Box::new(source), "t.csv"), b','))
+        let records = Records::new(Lines::new(Box::new(source), "t.csv"), b',');
+        read(records, &Documents::new("t.csv"))
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::product::Product;
 use super::upkeep::{Due, Health, Upkeep};
 use super::{Gauge, Newcomer, Tall};
+use crate::kernel::dot;
 use crate::linalg::{Scratch, Square, cholesky_upper, solve_upper, svd};
 use crate::{Real, Result, SparseRow};
 
@@ -99,6 +100,21 @@ impl<R: Real> Factored<R> {
     /// leftᵀ W right.
     pub fn score(&self, left: SparseRow<'_, R>, right: SparseRow<'_, R>) -> f64 {
         self.product().score(left, right)
+    }
+
+    /// The score of an example, with what a step needs of it: `u = Ãᵀ left`,
+    /// `v = B̃ᵀ right` and `kv = K v`.
+    pub(crate) fn score_parts(
+        &self,
+        (left, right): (SparseRow<'_, R>, SparseRow<'_, R>),
+        [u, v, kv]: [&mut [f64]; 3],
+    ) -> f64 {
+        self.left.expect(left);
+        self.right.expect(right);
+        self.left.project(u, left);
+        self.right.project(v, right);
+        self.core.multiply(kv, v);
+        dot(u, kv)
     }
 
     /// W as dense rows: for tests and tiny matrices.

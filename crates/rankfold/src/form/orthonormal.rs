@@ -6,7 +6,7 @@ use super::upkeep::{Due, Health, Upkeep};
 use super::{Newcomer, Tall};
 use crate::Real;
 use crate::kernel::padded;
-use crate::linalg::{Retraction, Scratch, Square, symmetric};
+use crate::linalg::{Retraction, Scratch, Square, svd, symmetric};
 use faer::Mat;
 
 /// Updates between two looks at how orthonormal a factor still is. In between it
@@ -219,4 +219,15 @@ pub(super) fn after_update<R: Real, const N: usize>(
             refresh(sides, upkeep);
         }
     }
+}
+
+/// The left singular vectors of the root of B = RRᵀ, each times its singular value, and
+/// the singular values of B; `None` when a number is not finite or B has lost rank.
+pub(super) fn scaled_root(root: &Square) -> Option<(Mat<f64>, Vec<f64>)> {
+    let (p, sigma, _) = svd(&root.to_faer())?;
+    if sigma.iter().any(|&s| s <= 0.0) {
+        return None;
+    }
+    let scaled = Mat::from_fn(p.nrows(), p.ncols(), |i, j| p[(i, j)] * sigma[j]);
+    Some((scaled, sigma.iter().map(|s| s * s).collect()))
 }

@@ -6,7 +6,7 @@ use super::orthonormal::{self, Orthonormal};
 use super::product::Product;
 use super::upkeep::Upkeep;
 use super::{Factored, Gauge, Newcomer, Tall};
-use crate::linalg::{Scratch, Square, svd};
+use crate::linalg::{Scratch, Square};
 use crate::{Error, Real, Result, SparseRow};
 use faer::Mat;
 
@@ -134,16 +134,11 @@ impl<R: Real> Polar<R> {
     /// rank.
     pub fn gauge(&self) -> Option<Gauge> {
         // U and V are orthonormal, so W has the singular values of B = RRᵀ.
-        let (p, sigma, _) = svd(&self.root.to_faer())?;
-        if sigma.iter().any(|&s| s <= 0.0) {
-            return None;
-        }
-        let k = self.rank();
-        let scaled = Mat::from_fn(k, k, |i, j| p[(i, j)] * sigma[j]);
+        let (scaled, singular_values) = orthonormal::scaled_root(&self.root)?;
         Some(Gauge {
             left: Square::from_faer(&(self.left.map.to_faer() * &scaled)),
             right: Square::from_faer(&(self.right.map.to_faer() * &scaled)),
-            singular_values: sigma.iter().map(|s| s * s).collect(),
+            singular_values,
         })
     }
 

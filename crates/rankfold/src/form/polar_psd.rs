@@ -6,7 +6,7 @@ use super::orthonormal::{self, Orthonormal};
 use super::product::Product;
 use super::upkeep::Upkeep;
 use super::{Gauge, Newcomer, Psd, Tall};
-use crate::linalg::{Scratch, Square, svd};
+use crate::linalg::{Scratch, Square};
 use crate::{Error, Real, Result, SparseRow};
 use faer::Mat;
 
@@ -118,17 +118,12 @@ impl<R: Real> PolarPsd<R> {
     /// finite or B has lost rank.
     pub fn gauge(&self) -> Option<Gauge> {
         // U is orthonormal, so W has the eigenvalues of B = RRᵀ.
-        let (p, sigma, _) = svd(&self.root.to_faer())?;
-        if sigma.iter().any(|&s| s <= 0.0) {
-            return None;
-        }
-        let k = self.rank();
-        let scaled = Mat::from_fn(k, k, |i, j| p[(i, j)] * sigma[j]);
+        let (scaled, singular_values) = orthonormal::scaled_root(&self.root)?;
         let map = Square::from_faer(&(self.factor.map.to_faer() * scaled));
         Some(Gauge {
             left: map.clone(),
             right: map,
-            singular_values: sigma.iter().map(|s| s * s).collect(),
+            singular_values,
         })
     }
 

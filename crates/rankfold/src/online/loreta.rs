@@ -172,12 +172,8 @@ fn combined(out: &mut [f64], x: &[f64], a: f64, y: &[f64], b: f64) {
 impl<R: Real> Learner<R> for Loreta<R> {
     fn score(&mut self, example: RankOne<'_, R>) -> f64 {
         let Scratch { u, v, kv, .. } = &mut self.scratch;
-        self.form.left.expect(example.left);
-        self.form.right.expect(example.right);
-        self.form.left.project(u, example.left);
-        self.form.right.project(v, example.right);
-        self.form.core.multiply(kv, v);
-        dot(u, kv)
+        self.form
+            .score_parts((example.left, example.right), [u, v, kv])
     }
 
     descends!(R, grow);

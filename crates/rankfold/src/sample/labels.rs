@@ -95,14 +95,8 @@ impl LabelTriplets {
 
     #[inline]
     fn draw_negative(&mut self, query: usize) -> u32 {
-        let (start, end) = self.classes[self.class_of[query] as usize];
-        let (start, size) = (start as usize, (end - start) as usize);
-        // Skip the class of the query.
-        let mut negative = self.random.below(self.rows.len() - size);
-        if negative >= start {
-            negative += size;
-        }
-        self.rows[negative]
+        let class = self.classes[self.class_of[query] as usize];
+        drawn_outside(&mut self.random, &self.rows, class)
     }
 
     pub(super) fn random(&self) -> &Random {
@@ -112,6 +106,17 @@ impl LabelTriplets {
     pub(super) fn set_random(&mut self, random: Random) {
         self.random = random;
     }
+}
+
+/// One of some things that are sorted by class, not of the class from `start` to `end`.
+#[inline]
+pub(super) fn drawn_outside(random: &mut Random, things: &[u32], (start, end): (u32, u32)) -> u32 {
+    let (start, size) = (start as usize, (end - start) as usize);
+    let mut drawn = random.below(things.len() - size);
+    if drawn >= start {
+        drawn += size;
+    }
+    things[drawn]
 }
 
 /// The triplet with, of so many negatives drawn for it, the one that `hardness`

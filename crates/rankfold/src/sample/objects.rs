@@ -2,7 +2,7 @@
 //! object of its class, the negative an object of another.
 
 use super::Triplet;
-use super::labels::hardest;
+use super::labels::{drawn_outside, hardest};
 use crate::random::Random;
 use crate::{Error, Result};
 use hashbrown::HashMap;
@@ -98,14 +98,8 @@ impl ObjectTriplets {
     }
 
     #[inline]
-    fn draw_negative(&mut self, (start, end): Class) -> u32 {
-        let (start, size) = (start as usize, (end - start) as usize);
-        // Skip the class of the query.
-        let mut negative = self.random.below(self.objects.len() - size);
-        if negative >= start {
-            negative += size;
-        }
-        self.objects[negative]
+    fn draw_negative(&mut self, class: Class) -> u32 {
+        drawn_outside(&mut self.random, &self.objects, class)
     }
 
     pub(super) fn random(&self) -> &Random {

@@ -3,9 +3,13 @@
 use super::Learn;
 use super::checkpoint::Checkpoint;
 use super::run::{Event, Run};
-use crate::model::Model;
+use crate::data::{Relation, StreamRow};
+use crate::form::Side;
+use crate::model::{Knowledge, Model, Precise};
 use crate::options::{Effect, Kind, OptionSpec};
-use crate::{Error, ErrorKind, Result};
+use crate::sample::Triplet;
+use crate::{Error, ErrorKind, Real, Result, Rows, SparseVec};
+use std::ops::Range;
 use std::path::Path;
 
 /// Holds a task to the laws of tasks, and gives those that it breaks, in words.
@@ -14,6 +18,8 @@ use std::path::Path;
 /// - A run that is stopped and resumed gives the bytes of one that is not.
 /// - A run that is stopped leaves a whole model, or none and an error of the kind
 ///   `Interrupted`.
+/// - A model that is saved, loaded and updated gives the bytes of one that goes on in
+///   memory.
 /// - Every option has a value that changes the bytes or is refused. `without_effect`
 ///   names options that need not, for these data.
 /// - `extreme` data are refused or leave a finite model.
@@ -38,6 +44,7 @@ pub fn task<T: Learn<D>, D: Clone>(
     }
     laws.threads(&whole, &mut broken)?;
     laws.stops(&whole, &mut broken)?;
+    laws.sittings(&mut broken)?;
     laws.options(&whole, without_effect, &mut broken)?;
     if let Some(extreme) = extreme {
         let found = task.learn(extreme, Run::default());
@@ -51,6 +58,87 @@ pub fn task<T: Learn<D>, D: Clone>(
         }
     }
     Ok(broken)
+}
+
+/// Examples of a sitting.
+const SITTING: usize = 5;
+
+/// The model after examples of its own kind, those of these numbers; an input error where
+/// it takes none.
+fn goes_on(model: Model, examples: Range<usize>) -> Result<Model> {
+    match &model.knowledge {
+        Knowledge::Completion(_) => match &model.form {
+            Precise::F32(_) => rated::<f32>(model, examples),
+            Precise::F64(_) => rated::<f64>(model, examples),
+        },
+        Knowledge::Multitask(_) => {
+            let columns = model.columns();
+            let mut learner = model.into_task_learner()?;
+            for i in examples {
+                let row = SparseVec::from_entries(row(i, columns));
+                learner.learn(&format!("new {}", i % 2), row.as_row(), i as f64)?;
+            }
+            learner.to_model()
+        }
+        _ => match &model.form {
+            Precise::F32(_) => streamed::<f32>(model, examples),
+            Precise::F64(_) => streamed::<f64>(model, examples),
+        },
+    }
+}
+
+fn rated<R: Real>(model: Model, examples: Range<usize>) -> Result<Model> {
+    let mut learner = model.into_rating_learner::<R>()?;
+    for i in examples {
+        let (user, item) = (format!("new {}", i % 2), format!("new {}", i % 3));
+        learner.learn(&user, &item, i as f64)?;
+    }
+    Ok(learner.into_model())
+}
+
+fn streamed<R: Real>(model: Model, examples: Range<usize>) -> Result<Model> {
+    let knowledge = model.knowledge.clone();
+    let mut learner = model.into_learner::<R>()?;
+    for i in examples {
+        let [left, right] = [Side::Left, Side::Right].map(|side| learner.columns_of(side));
+        let rows =
+            [row(i, left), row(i + 1, right), row(i + 3, right)].map(SparseVec::from_entries);
+        let [query, positive, negative] = rows.each_ref().map(SparseVec::as_row);
+        match &knowledge {
+            Knowledge::Ranking(_) => {
+                learner.learn_labels(query, &[(i % learner.label_count()) as u32])?;
+            }
+            Knowledge::Pairs { .. } => {
+                learner.learn_rows(query, positive, i as f64)?;
+            }
+            Knowledge::Metric => {
+                let known = [query, positive].map(|row| row.iter().collect::<Vec<_>>());
+                let pair = known
+                    .each_ref()
+                    .map(|known| StreamRow::Features { known, new: &[] });
+                learner.learn_distance(pair, Relation::AtMost(0.5), &Rows::new())?;
+            }
+            _ => {
+                let triplet = Triplet {
+                    query,
+                    positive,
+                    negative,
+                };
+                learner.learn(&triplet)?;
+            }
+        }
+    }
+    Ok(learner.into_model())
+}
+
+/// Entries of a row that depend on a number.
+fn row<R: Real>(number: usize, columns: usize) -> Vec<(u32, R)> {
+    let columns = columns.max(1);
+    let entry = |step: usize| ((number * step + step) % columns) as u32;
+    let mut entries = vec![(entry(1), R::from_f64(1.0)), (entry(2), R::from_f64(0.5))];
+    entries.sort_by_key(|entry| entry.0);
+    entries.dedup_by_key(|entry| entry.0);
+    entries
 }
 
 struct Laws<'a, T, D> {
@@ -118,6 +206,30 @@ impl<T: Learn<D>, D: Clone> Laws<'_, T, D> {
             if self.saved(&fit.model)? != whole {
                 broken.push(format!("a run stopped at event {stop} and resumed differs"));
             }
+        }
+        Ok(())
+    }
+
+    /// Goes on from the model in one sitting, and in two with files before each.
+    fn sittings(&self, broken: &mut Vec<String>) -> Result<()> {
+        let model = self.task.learn(self.data.clone(), Run::default())?.model;
+        let reloaded = |model: &Model| -> Result<Model> {
+            self.saved(model)?;
+            Model::load(self.folder.join("model"))
+        };
+        if self.saved(&reloaded(&model)?)? != self.saved(&model)? {
+            broken.push("a model that is loaded is saved with other bytes".to_owned());
+        }
+        let at_once = match goes_on(model.clone(), 0..2 * SITTING) {
+            Ok(found) => found,
+            // Not every model takes examples one at a time.
+            Err(error) if error.kind == ErrorKind::Input => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let half = goes_on(reloaded(&model)?, 0..SITTING)?;
+        let whole = goes_on(reloaded(&half)?, SITTING..2 * SITTING)?;
+        if self.saved(&at_once)? != self.saved(&whole)? {
+            broken.push("a model that is saved, loaded and updated differs".to_owned());
         }
         Ok(())
     }

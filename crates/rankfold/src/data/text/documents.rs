@@ -13,7 +13,7 @@ use crate::data::svmlight::write_svmlight_row;
 use crate::data::{Features, Labelled, Labels, RowIds};
 use crate::{Error, Real, Result, Rows};
 
-/// Which file holds the documents, and what its fields mean.
+/// Which file holds the documents, or rows, and what its fields or columns mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Documents {
     /// The file; `-` is stdin.
@@ -26,6 +26,9 @@ pub struct Documents {
     pub id: Option<String>,
     /// Only documents with this value.
     pub condition: Option<Condition>,
+    /// Whether rows must have what is named here. A second file may have other columns: it
+    /// is then read by the usual names.
+    pub strict: bool,
 }
 
 /// What came out of a vectorized file.
@@ -50,7 +53,23 @@ impl Documents {
             label: "label".into(),
             id: None,
             condition: None,
+            strict: true,
         }
+    }
+
+    /// The first option that names something unusual, of those that only documents have
+    /// or of all.
+    pub(crate) fn unusual(&self, of_documents: bool) -> Option<&'static str> {
+        let usual = Documents::new("");
+        let all = [
+            ("text", self.text != usual.text),
+            ("where", !of_documents && self.condition.is_some()),
+            ("label", !of_documents && self.label != usual.label),
+            ("id", !of_documents && self.id.is_some()),
+        ];
+        all.into_iter()
+            .find(|(_, named)| *named)
+            .map(|(name, _)| name)
     }
 
     /// Reads documents as rows over a vocabulary, with the same numbers as
