@@ -154,19 +154,18 @@ fn shrink(covariance: &mut Mat<f64>, share: f64) {
     (0..d).for_each(|j| covariance[(j, j)] += share * level);
 }
 
-/// What is shrunk of the scatter inside classes for a start from class means.
-const SHRINKAGE: f64 = 0.1;
-
 /// How long directions are in which class means do not differ.
 const BESIDE_MEANS: f64 = 0.2;
 
 /// A start that knows the classes: rows are scaled to scatter alike inside of classes,
 /// then seen along the directions in which class means differ, at most one fewer than
 /// there are classes, and weakly along the principal directions of what is left.
+/// `shrinkage` of the scatter inside classes is replaced by its mean in all directions.
 pub fn class_means(
     points: &Points,
     classes: &[u32],
     count: usize,
+    shrinkage: f64,
     threads: usize,
 ) -> Result<Mat<f64>> {
     let d = points.features();
@@ -175,11 +174,11 @@ pub fn class_means(
         let (directions, _) = principal(points, REDUCED.max(count).min(most), threads)?;
         let k = directions.ncols();
         let reduced = Points::dense(points.times(&directions, threads).to_mat(k));
-        return Ok(directions * class_means(&reduced, classes, count.min(k), threads)?);
+        return Ok(directions * class_means(&reduced, classes, count.min(k), shrinkage, threads)?);
     }
     let (all, between) = scatters(points, classes, threads);
     let mut within = symmetric::part(&(&all - &between * between.transpose()));
-    shrink(&mut within, SHRINKAGE);
+    shrink(&mut within, shrinkage);
     let root = symmetric::power(&within, -0.5);
     let root =
         root.ok_or_else(|| Error::input("rows that do not differ inside of their classes"))?;
@@ -277,7 +276,7 @@ mod tests {
             _ => matrix(12, 4, 1)[(i, j)] + (i % 2) as f64,
         });
         let classes: Vec<u32> = (0..12).map(|i| i % 2).collect();
-        let g = class_means(&Points::dense(x), &classes, 4, 1).unwrap();
+        let g = class_means(&Points::dense(x), &classes, 4, 0.1, 1).unwrap();
         let (_, sigma, _) = crate::linalg::svd(&g).unwrap();
         assert!(sigma[3] > 1e-3 * sigma[0], "{sigma:?}");
     }

@@ -1,6 +1,7 @@
 //! How well the neighbors of a row vote for its class, under a learned metric and
 //! under simple ones.
 
+use super::fit::SHRINKAGE;
 use crate::batch::{Points, discriminant, principal};
 use crate::data::Labelled;
 use crate::eval::{Neighbors, Votes, votes};
@@ -79,8 +80,9 @@ impl Model {
             if several {
                 let many = from.classes.iter().max().map_or(0, |&c| c as usize);
                 let count = rank.min(many).min(d);
-                if let Ok(map) = discriminant(&from.points, &from.classes, count, 0.0, threads) {
-                    maps.push(("lda", map));
+                for (name, shrinkage) in [("lda", 0.0), ("shrunk_lda", SHRINKAGE)] {
+                    let map = discriminant(&from.points, &from.classes, count, shrinkage, threads);
+                    maps.extend(map.ok().map(|map| (name, map)));
                 }
             }
             for (name, map) in maps {

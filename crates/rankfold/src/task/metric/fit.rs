@@ -37,6 +37,11 @@ const STEPS: [usize; 9] = [0, 5, 10, 15, 20, 30, 50, 75, 100];
 /// The same for steps in a trust region, which go farther.
 const LONG_STEPS: [usize; 7] = [0, 2, 5, 10, 15, 20, 30];
 
+/// Shares of the scatter inside classes that a start from class means replaces, and the
+/// one where nothing is tried.
+const SHRINKAGES: [f64; 3] = [0.02, 0.1, 0.4];
+pub(super) const SHRINKAGE: f64 = 0.1;
+
 /// Iterations between two looks for the nearest rows, and looks at most.
 const ROUND: usize = 5;
 const ROUNDS: usize = 6;
@@ -71,6 +76,8 @@ pub(super) struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Plan {
     init: MetricInit,
+    /// Of a start from class means.
+    shrinkage: f64,
     steps: usize,
 }
 
@@ -248,7 +255,14 @@ impl<'a, R: Real> Setup<'a, R> {
         let options = &self.options;
         let threads = options.thread_count();
         let classes = part.classes.as_deref();
-        let first = start(plan.init, &part.points, classes, rank, threads)?;
+        let first = start(
+            plan.init,
+            &part.points,
+            classes,
+            rank,
+            plan.shrinkage,
+            threads,
+        )?;
         let levels = squared_distance_levels(&part.points, &first, options.seed, threads)?;
         let at_start = Seen {
             number: 0,
@@ -382,11 +396,17 @@ impl<'a, R: Real> Setup<'a, R> {
             },
         };
         let most = all.last().copied().unwrap_or(0);
-        let fixed = |init| Plan { init, steps: most };
+        let fixed = |init| Plan {
+            init,
+            shrinkage: SHRINKAGE,
+            steps: most,
+        };
         if given || options.learner.is_baseline() {
             let steps = options.iterations.unwrap_or(ITERATIONS);
-            let init = starts[0];
-            return Ok(Plan { init, steps });
+            return Ok(Plan {
+                steps,
+                ..fixed(starts[0])
+            });
         }
         // With rows that judge, the best iteration is found on the way.
         if starts.len() == 1 && (all.len() == 1 || self.validation.is_some()) {
@@ -396,15 +416,18 @@ impl<'a, R: Real> Setup<'a, R> {
         if parts.is_empty() {
             // Rows too few to hold any out: not far, and not from class means.
             let steps = options.iterations.unwrap_or(FEW_STEPS);
-            let init = starts[0];
-            return Ok(Plan { init, steps });
+            return Ok(Plan {
+                steps,
+                ..fixed(starts[0])
+            });
         }
+        let starts = self.shrunk(starts, rank, fixed, &parts, driver)?;
         let mut scores = vec![vec![0.0; all.len()]; starts.len()];
         for (train, test) in parts {
-            for (init, scores) in starts.iter().zip(&mut scores) {
+            for (plan, scores) in starts.iter().zip(&mut scores) {
                 let mut at = 0;
                 let mut last = f64::NAN;
-                self.learn(&train, None, (rank, fixed(*init)), None, &mut |seen| {
+                self.learn(&train, None, (rank, *plan), None, &mut |seen| {
                     if all.get(at) == Some(&seen.number) {
                         last = self.disorder(&train, &test, seen.factor);
                         scores[at] += last;
@@ -417,11 +440,11 @@ impl<'a, R: Real> Setup<'a, R> {
                 scores[at..].iter_mut().for_each(|score| *score += last);
             }
         }
-        let mut best = (f64::INFINITY, fixed(starts[0]));
-        for (init, scores) in starts.iter().zip(&scores) {
+        let mut best = (f64::INFINITY, starts[0]);
+        for (plan, scores) in starts.iter().zip(&scores) {
             for (&steps, &score) in all.iter().zip(scores) {
                 if score < best.0 {
-                    best = (score, Plan { init: *init, steps });
+                    best = (score, Plan { steps, ..*plan });
                 }
             }
         }
@@ -430,6 +453,46 @@ impl<'a, R: Real> Setup<'a, R> {
             plan.steps = most;
         }
         Ok(plan)
+    }
+
+    /// The starts, that from class means with the shrinkage that held-out rows like best
+    /// at the start: the start itself costs little.
+    fn shrunk(
+        &self,
+        starts: Vec<MetricInit>,
+        rank: usize,
+        fixed: impl Fn(MetricInit) -> Plan,
+        parts: &[(Cow<'_, Part>, Cow<'_, Part>)],
+        driver: &mut Driver<'_, Mat<f64>>,
+    ) -> Result<Vec<Plan>> {
+        let mut out = Vec::new();
+        for init in starts {
+            if init != MetricInit::ClassMeans {
+                out.push(fixed(init));
+                continue;
+            }
+            let mut best = (f64::INFINITY, fixed(init));
+            for shrinkage in SHRINKAGES {
+                let plan = Plan {
+                    shrinkage,
+                    steps: 0,
+                    ..fixed(init)
+                };
+                let mut score = 0.0;
+                for (train, test) in parts {
+                    let found =
+                        self.learn(train, None, (rank, plan), None, &mut |_| driver.goes_on())?;
+                    driver.check_interrupted()?;
+                    score += self.disorder(train, test, &found.factor);
+                }
+                if score < best.0 {
+                    let steps = fixed(init).steps;
+                    best = (score, Plan { steps, ..plan });
+                }
+            }
+            out.push(best.1);
+        }
+        Ok(out)
     }
 
     /// Parts to learn from, each with rows that judge it: those given, or some of its own.

@@ -5,7 +5,7 @@
 
 use super::constraints::squared_distance_levels;
 use super::engine::Bounded;
-use super::fit::{Setup, merit, stored};
+use super::fit::{SHRINKAGE, Setup, merit, stored};
 use super::source::Source;
 use super::start::start;
 use super::{Metric, MetricData, MetricInit, MetricLearner, StepSchedule};
@@ -145,7 +145,7 @@ impl Metric {
         let init = setup.starts(rank, data.constraints.is_some())[0];
         let (points, classes) = (&setup.train.points, setup.train.classes.as_deref());
         let threads = self.thread_count();
-        let first = start(init, points, classes, rank, threads)?;
+        let first = start(init, points, classes, rank, SHRINKAGE, threads)?;
         let levels = squared_distance_levels(points, &first, self.seed, threads)?;
         let form = shaped(self.learner, stored::<R>(&first)?)?;
         let (mut work, course) = self.work(setup, data, form, levels, init)?;

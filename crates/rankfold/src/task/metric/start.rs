@@ -5,12 +5,13 @@ use crate::batch::{Points, class_means, principal};
 use crate::{Error, Result};
 use faer::Mat;
 
-/// G of rank `k` at the start.
+/// G of rank `k` at the start. The shrinkage is that of a start from class means.
 pub(crate) fn start(
     init: MetricInit,
     points: &Points,
     classes: Option<&[u32]>,
     k: usize,
+    shrinkage: f64,
     threads: usize,
 ) -> Result<Mat<f64>> {
     match init {
@@ -20,7 +21,7 @@ pub(crate) fn start(
         MetricInit::ClassMeans => {
             let classes = classes
                 .ok_or_else(|| Error::input("a start from class means needs rows with labels"))?;
-            class_means(points, classes, k, threads)
+            class_means(points, classes, k, shrinkage, threads)
         }
     }
 }
