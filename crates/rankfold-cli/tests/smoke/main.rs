@@ -27,7 +27,10 @@ fn main() -> ExitCode {
     let news = "20newsgroups/20news-bydate.jsonl.gz";
     let mut trials = vec![
         on!(newsgroups::the_vocabulary_is_the_published_one, news),
-        on!(newsgroups::the_default_is_ahead_of_a_linear_classifier, news),
+        on!(
+            newsgroups::the_default_is_ahead_of_a_linear_classifier,
+            news
+        ),
         on!(
             newsgroups::figures_are_the_known_ones_and_resumed_runs_give_the_same_bytes,
             news

@@ -8,8 +8,9 @@
 use super::session::choose_step;
 use super::stepper::Stepper;
 use super::{Init, Similarity, SimilarityData, evaluate};
+use crate::data::Features;
 use crate::form::{Form, FormRef};
-use crate::model::{ClassScore, Classes, Reading, Score};
+use crate::model::{ClassScore, Classes, Reading, Scaling, Score};
 use crate::online::Rule;
 use crate::sample::Triplets;
 use crate::task::inputs::Inputs;
@@ -55,12 +56,32 @@ pub(in crate::task) struct Choice {
     pub steps: Option<u64>,
     /// The step size of the trial, where there was one.
     pub step_size: Option<f64>,
+    /// How columns are scaled; as they are where nothing says so.
+    pub standardize: Option<Scaling>,
 }
 
 /// Steps between two questions whether to stop.
 const STRIDE: u64 = 1_000;
 
 impl Choice {
+    /// The choice in words.
+    pub(super) fn said(&self) -> String {
+        let steps = match self.steps {
+            Some(0) => "no steps".into(),
+            Some(steps) => format!("{steps} steps"),
+            None => "the usual steps".into(),
+        };
+        let scaled = match self.standardize {
+            Some(Scaling::Global) => ", columns standardized",
+            _ => "",
+        };
+        format!(
+            "chosen on held-out rows: start `{}`, {steps}, score `{}`{scaled}",
+            self.init.name(),
+            self.score.name()
+        )
+    }
+
     /// What was tried, and what came of it.
     fn told(&self, map: f64) -> Trial {
         let mut settings = Map::new();
@@ -69,6 +90,9 @@ impl Choice {
             settings.insert("penalty".into(), json!(self.penalty));
         }
         settings.insert("score".into(), json!(self.score.name()));
+        if let Some(standardize) = self.standardize {
+            settings.insert("standardize".into(), json!(standardize.name()));
+        }
         Trial {
             settings,
             metric: "map".into(),
@@ -88,6 +112,7 @@ impl Similarity {
             classes: ClassScore::default(),
             steps: None,
             step_size: None,
+            standardize: self.standardize,
         }
     }
 
@@ -112,26 +137,55 @@ impl Similarity {
         if !(open && by_classes && starts) || (judges as usize) < FEWEST {
             return Ok((usual, Vec::new()));
         }
+        // Columns of a table may have any size; entries of sparse rows are on one scale.
+        let table = matches!(data.data.rows.features, Features::Columns(_));
+        let scalings = match self.standardize {
+            None if table => vec![Scaling::None, Scaling::Global],
+            given => vec![given.unwrap_or(Scaling::None)],
+        };
+        let mut best = (usual, f64::NEG_INFINITY);
+        let mut trials = Vec::new();
+        for standardize in scalings {
+            let inner = inner.clone().standardize(standardize);
+            let Some((choice, map)) = self.choose_scaled(&inner, data, run, &mut trials)? else {
+                continue;
+            };
+            if map > best.1 + GAIN {
+                best = (choice, map);
+            }
+        }
+        Ok((best.0, trials))
+    }
+
+    /// The same with the scaling of `inner`, and the mAP of what was chosen; `None` where
+    /// nothing could be tried.
+    fn choose_scaled<R: Real>(
+        &self,
+        inner: &Similarity,
+        data: &SimilarityData<'_, R>,
+        run: &mut Run<'_>,
+        trials: &mut Vec<Trial>,
+    ) -> Result<Option<(Choice, f64)>> {
         let alone = SimilarityData {
             valid: None,
             ..data.clone()
         };
         // Where the rows that are left make no triplets or no queries, nothing is tried.
-        let Ok(inputs) = Inputs::new(&inner, alone) else {
-            return Ok((usual, Vec::new()));
+        let Ok(inputs) = Inputs::new(inner, alone) else {
+            return Ok(None);
         };
         let never = || false;
         let stop = run.stop().unwrap_or(&never);
         let Some(judge) = Judge::new(self, &inputs, stop)? else {
-            return Ok((usual, Vec::new()));
+            return Ok(None);
         };
         let steps = inputs.usual_steps();
         let mut best: Option<(Choice, Form<R>, f64)> = None;
-        let mut trials = Vec::new();
         // Says whether it is the best so far.
         let mut consider = |choice: Choice, form: FormRef<'_, R>, found: &Measured| {
             let choice = Choice {
                 score: found.score,
+                standardize: inner.standardize,
                 ..choice
             };
             trials.push(choice.told(found.map));
@@ -142,8 +196,8 @@ impl Similarity {
             better
         };
         let mut runs: Vec<Running<R>> = Vec::new();
-        for (choice, form, found) in self.starts(&inner, &inputs, &judge)? {
-            let running = Running::new(&inner, &inputs, choice, form, found.map, steps)?;
+        for (choice, form, found) in self.starts(inner, &inputs, &judge)? {
+            let running = Running::new(inner, &inputs, choice, form, found.map, steps)?;
             consider(running.choice, running.form(), &found);
             runs.push(running);
         }
@@ -176,13 +230,13 @@ impl Similarity {
                 break;
             }
         }
-        let Some((mut choice, form, _)) = best else {
-            return Ok((usual, trials));
+        let Some((mut choice, form, map)) = best else {
+            return Ok(None);
         };
         if choice.score == Score::Classes {
             choice.classes = judge.compared(form.view())?;
         }
-        Ok((choice, trials))
+        Ok(Some((choice, map)))
     }
 
     /// The starts that compete, measured: the best one by ridge regression, and the usual

@@ -22,7 +22,7 @@ use super::{Learn, check_length, rank_for, threads};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
-use crate::model::{Metrics, Model, Projection, Reading, Score};
+use crate::model::{Metrics, Model, Normalize, Projection, Reading, Scaling, Score, Weight};
 use crate::online::{AromaOptions, Rule, Shape, Step, UpdateOn};
 use crate::options::{Options, Range};
 use crate::random::normal_at;
@@ -180,7 +180,13 @@ options! {
         score: Option<Score> = None, among ["dot", "cosine", "classes"];
         shared seed;
         shared threads;
-        shared preprocessing;
+        /// Weight features by how rare they are; the model keeps the weights.
+        weight: Weight = Weight::None;
+        /// Scale rows to length one; the model does so too.
+        normalize: Normalize = Normalize::None;
+        /// Subtract column means and divide by standard deviations; the model keeps them
+        /// [default: for tables as `init`, chosen on held-out rows; else none].
+        standardize: Option<Scaling> = None;
         shared valid_fraction;
         shared patience;
         shared curve_every;

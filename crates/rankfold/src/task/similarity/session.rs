@@ -74,7 +74,7 @@ impl Similarity {
             ));
         }
         let (choice, trials) = options.choose(&data, run)?;
-        let inputs = Inputs::new(&options, data)?;
+        let inputs = Inputs::new(&options.as_chosen(&choice), data)?;
         let form = options.start(&inputs, &choice)?;
         let distances = (options.rule() == Rule::Lego).then(|| inputs.distances(options.seed));
         let (mut work, course) = options.work(inputs, form, 0, distances, choice)?;
@@ -105,26 +105,34 @@ impl Similarity {
         let options = self.for_data(&data.data);
         options.check()?;
         checkpoint.check_options(&options)?;
-        let mut inputs = Inputs::new(&options, data)?;
-        let Sides { left, right } = inputs.sides();
-        let shape = (left.columns(), right.columns());
-        let features = inputs.rows.features;
-        let model = check_resumed::<R>(checkpoint, features, shape)?;
         let state: State = checkpoint.state()?;
-        if !state.position.is_some_and(|at| inputs.triplets.seek(at)) {
-            let message = "the checkpoint was made with another source of triplets";
-            return Err(checkpoint.error(message));
-        }
-        let choice = match state.decided.is_null() {
+        let choice: Choice = match state.decided.is_null() {
             true => options.usual(),
             false => serde_json::from_value(state.decided)
                 .map_err(|e| checkpoint.error(format!("the training state is damaged: {e}")))?,
         };
+        let mut inputs = Inputs::new(&options.as_chosen(&choice), data)?;
+        let Sides { left, right } = inputs.sides();
+        let shape = (left.columns(), right.columns());
+        let features = inputs.rows.features;
+        let model = check_resumed::<R>(checkpoint, features, shape)?;
+        if !state.position.is_some_and(|at| inputs.triplets.seek(at)) {
+            let message = "the checkpoint was made with another source of triplets";
+            return Err(checkpoint.error(message));
+        }
         let (card, form) = (model.card, model.form.into_precision()?);
         let (seen, distances) = (card.counters.steps, card.distances);
         let (mut work, course) = options.work(inputs, form, seen, distances, choice)?;
         work.stepper.step.size = card.step_size;
         Session::resumed(work, course, checkpoint)
+    }
+
+    /// The options with the scaling that was chosen.
+    fn as_chosen(&self, choice: &Choice) -> Self {
+        Similarity {
+            standardize: choice.standardize,
+            ..self.clone()
+        }
     }
 
     /// What models say of these options.
@@ -396,6 +404,9 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
             "all entries of W do not fit in memory: only those that a triplet touches are stored"
                 .into()
         });
+        if self.choice != self.options.usual() {
+            report.notes.push(self.choice.said());
+        }
         let skipped = self.skipped();
         let note = || format!("{skipped} rows are no queries: no object has their label");
         match self.inputs.objects {
