@@ -12,6 +12,7 @@ use crate::data::Features;
 use crate::form::{Form, FormRef};
 use crate::model::{ClassScore, Classes, Reading, Scaling, Score};
 use crate::online::Rule;
+use crate::random::splitmix64;
 use crate::sample::Triplets;
 use crate::task::inputs::Inputs;
 use crate::task::run::{Event, Run, Trial};
@@ -27,6 +28,10 @@ const HELD_OUT: f64 = 0.2;
 /// Rows that judge, at least and at most: fewer tell nothing, more cost time.
 const FEWEST: usize = 20;
 const MOST: usize = 1_500;
+
+/// Judged rows that are enough to choose by, and how often fewer are drawn anew.
+const ENOUGH: usize = 400;
+const MOST_TIMES: usize = 5;
 
 /// Penalties of a start by ridge regression, as multiples of the mean square of a row.
 const PENALTIES: [f64; 3] = [0.1, 1.0, 4.0];
@@ -127,14 +132,10 @@ impl Similarity {
         let open = self.steps.is_none() && self.epochs.is_none();
         let by_classes = data.triplets.is_none() && data.data.objects.is_none();
         let starts = [Rule::LoretaPsd, Rule::Loreta].contains(&self.rule());
-        let inner = Similarity {
-            // Rows that are held out for the whole run are held out here as well.
-            valid_fraction: self.valid_fraction.max(HELD_OUT),
-            patience: None,
-            ..self.clone()
-        };
-        let judges = data.data.rows.rows.len() as f64 * inner.valid_fraction;
-        if !(open && by_classes && starts) || (judges as usize) < FEWEST {
+        // Rows that are held out for the whole run are held out here as well.
+        let fraction = self.valid_fraction.max(HELD_OUT);
+        let judges = (data.data.rows.rows.len() as f64 * fraction) as usize;
+        if !(open && by_classes && starts) || judges < FEWEST {
             return Ok((usual, Vec::new()));
         }
         // Columns of a table may have any size; entries of sparse rows are on one scale.
@@ -143,10 +144,26 @@ impl Similarity {
             None if table => vec![Scaling::None, Scaling::Global],
             given => vec![given.unwrap_or(Scaling::None)],
         };
+        // Few rows judge again and again, others each time.
+        let times = match self.valid_fraction > 0.0 {
+            true => 1,
+            false => ENOUGH.div_ceil(judges).min(MOST_TIMES) as u64,
+        };
         let mut best = (usual, f64::NEG_INFINITY);
         let mut trials = Vec::new();
         for standardize in scalings {
-            let inner = inner.clone().standardize(standardize);
+            let inner = |time: u64| Similarity {
+                valid_fraction: fraction,
+                patience: None,
+                standardize: Some(standardize),
+                seed: if time == 0 {
+                    self.seed
+                } else {
+                    splitmix64(self.seed ^ time)
+                },
+                ..self.clone()
+            };
+            let inner: Vec<Similarity> = (0..times).map(inner).collect();
             let Some((choice, map)) = self.choose_scaled(&inner, data, run, &mut trials)? else {
                 continue;
             };
@@ -157,84 +174,108 @@ impl Similarity {
         Ok((best.0, trials))
     }
 
-    /// The same with the scaling of `inner`, and the mAP of what was chosen; `None` where
-    /// nothing could be tried.
+    /// The same with the scaling and the seeds of `inner`, and the mAP of what was chosen;
+    /// `None` where nothing could be tried.
     fn choose_scaled<R: Real>(
         &self,
-        inner: &Similarity,
+        inner: &[Similarity],
         data: &SimilarityData<'_, R>,
         run: &mut Run<'_>,
         trials: &mut Vec<Trial>,
     ) -> Result<Option<(Choice, f64)>> {
-        let alone = SimilarityData {
-            valid: None,
-            ..data.clone()
-        };
-        // Where the rows that are left make no triplets or no queries, nothing is tried.
-        let Ok(inputs) = Inputs::new(inner, alone) else {
-            return Ok(None);
-        };
         let never = || false;
         let stop = run.stop().unwrap_or(&never);
-        let Some(judge) = Judge::new(self, &inputs, stop)? else {
-            return Ok(None);
-        };
-        let steps = inputs.usual_steps();
-        let mut best: Option<(Choice, Form<R>, f64)> = None;
+        let mut splits = Vec::new();
+        for options in inner {
+            let alone = SimilarityData {
+                valid: None,
+                ..data.clone()
+            };
+            // Where the rows that are left make no triplets or no queries, nothing is tried.
+            match Inputs::new(options, alone) {
+                Ok(inputs) => splits.push(inputs),
+                Err(_) => return Ok(None),
+            }
+        }
+        let mut judges = Vec::new();
+        for inputs in &splits {
+            match Judge::new(self, inputs, stop)? {
+                Some(judge) => judges.push(judge),
+                None => return Ok(None),
+            }
+        }
+        let steps = splits[0].usual_steps();
+        let mut best: Option<(Choice, Vec<Form<R>>, f64)> = None;
         // Says whether it is the best so far.
-        let mut consider = |choice: Choice, form: FormRef<'_, R>, found: &Measured| {
+        let mut consider = |choice: Choice, forms: &[FormRef<'_, R>], found: Measured| {
             let choice = Choice {
                 score: found.score,
-                standardize: inner.standardize,
+                standardize: inner[0].standardize,
                 ..choice
             };
             trials.push(choice.told(found.map));
             let better = best.as_ref().is_none_or(|(.., map)| found.map > map + GAIN);
             if better {
-                best = Some((choice, form.to_form(), found.map));
+                let forms = forms.iter().map(|form| form.to_form()).collect();
+                best = Some((choice, forms, found.map));
             }
             better
         };
-        let mut runs: Vec<Running<R>> = Vec::new();
-        for (choice, form, found) in self.starts(inner, &inputs, &judge)? {
-            let running = Running::new(inner, &inputs, choice, form, found.map, steps)?;
-            consider(running.choice, running.form(), &found);
-            runs.push(running);
+        let mut contests = Vec::new();
+        for (choice, forms, found) in self.starts(inner, &splits, &judges)? {
+            let runs = forms.into_iter().zip(inner).zip(&splits);
+            let runs =
+                runs.map(|((form, options), inputs)| Running::new(options, inputs, form, steps));
+            let runs: Vec<Running<R>> = runs.collect::<Result<_>>()?;
+            let step_size = Some(runs[0].stepper.step.size);
+            let contest = Contest {
+                choice: Choice {
+                    step_size,
+                    ..choice
+                },
+                map: found.map,
+                runs,
+            };
+            consider(contest.choice, &contest.forms(), found);
+            contests.push(contest);
         }
         let mut without_gain = 0;
         for share in POINTS {
             let until = (steps as f64 * share) as u64;
-            for running in &mut runs {
-                while running.done < until {
-                    running.advance(inputs.sides(), until);
-                    let done = running.done;
-                    if !run.tell(&Event::Progress { done, total: steps }) {
-                        return Err(given_up());
+            for contest in &mut contests {
+                for (running, inputs) in contest.runs.iter_mut().zip(&splits) {
+                    while running.done < until {
+                        running.advance(inputs.sides(), until);
+                        let done = running.done;
+                        if !run.tell(&Event::Progress { done, total: steps }) {
+                            return Err(given_up());
+                        }
                     }
                 }
-                let Some(found) = judge.measure(running.form())? else {
+                let Some(found) = measure(&judges, &contest.forms())? else {
                     continue;
                 };
-                running.map = found.map;
+                contest.map = found.map;
                 let choice = Choice {
-                    steps: Some(running.done),
-                    ..running.choice
+                    steps: Some(contest.runs[0].done),
+                    ..contest.choice
                 };
-                let gained = consider(choice, running.form(), &found);
+                let gained = consider(choice, &contest.forms(), found);
                 without_gain = if gained { 0 } else { without_gain + 1 };
             }
             // The best start goes on alone, as long as it gains.
-            runs.sort_by(|a, b| b.map.total_cmp(&a.map));
-            runs.truncate(1);
+            contests.sort_by(|a, b| b.map.total_cmp(&a.map));
+            contests.truncate(1);
             if without_gain > PATIENCE {
                 break;
             }
         }
-        let Some((mut choice, form, map)) = best else {
+        let Some((mut choice, forms, map)) = best else {
             return Ok(None);
         };
         if choice.score == Score::Classes {
-            choice.classes = judge.compared(form.view())?;
+            let forms: Vec<FormRef<'_, R>> = forms.iter().map(Form::view).collect();
+            choice.classes = compared(&judges, &forms)?;
         }
         Ok(Some((choice, map)))
     }
@@ -243,17 +284,27 @@ impl Similarity {
     /// one.
     fn starts<R: Real>(
         &self,
-        inner: &Similarity,
-        inputs: &Inputs<'_, R>,
-        judge: &Judge<'_, '_, R>,
-    ) -> Result<Vec<(Choice, Form<R>, Measured)>> {
+        inner: &[Similarity],
+        splits: &[Inputs<'_, R>],
+        judges: &[Judge<'_, '_, R>],
+    ) -> Result<Vec<(Choice, Vec<Form<R>>, Measured)>> {
         let at_start = Choice {
             steps: Some(0),
             ..self.usual()
         };
+        let forms = |choice: &Choice| -> Result<Vec<Form<R>>> {
+            let pairs = inner.iter().zip(splits);
+            pairs
+                .map(|(options, inputs)| options.start(inputs, choice))
+                .collect()
+        };
+        let measured = |forms: &[Form<R>]| {
+            let forms: Vec<FormRef<'_, R>> = forms.iter().map(Form::view).collect();
+            measure(judges, &forms)
+        };
         let mut starts = Vec::new();
         if self.init.is_none_or(|init| init == Init::Ridge) {
-            let mut kept: Option<(Choice, Form<R>, Measured)> = None;
+            let mut kept: Option<(Choice, Vec<Form<R>>, Measured)> = None;
             for penalty in PENALTIES {
                 let choice = Choice {
                     init: Init::Ridge,
@@ -261,45 +312,114 @@ impl Similarity {
                     ..at_start
                 };
                 // Classes that no feature tells apart have no such start.
-                let Ok(form) = inner.start(inputs, &choice) else {
+                let Ok(forms) = forms(&choice) else {
                     continue;
                 };
-                let Some(found) = judge.measure(form.view())? else {
+                let Some(found) = measured(&forms)? else {
                     continue;
                 };
                 let better = |kept: &(_, _, Measured)| found.map > kept.2.map;
                 if kept.as_ref().is_none_or(better) {
-                    kept = Some((choice, form, found));
+                    kept = Some((choice, forms, found));
                 }
             }
             starts.extend(kept);
         }
         if self.init != Some(Init::Ridge) {
-            let form = inner.start(inputs, &at_start)?;
-            if let Some(found) = judge.measure(form.view())? {
-                starts.push((at_start, form, found));
+            let forms = forms(&at_start)?;
+            if let Some(found) = measured(&forms)? {
+                starts.push((at_start, forms, found));
             }
         }
         Ok(starts)
     }
 }
 
+/// The mean over splits of the better of two scores; `None` where a form cannot be
+/// measured.
+fn measure<R: Real>(
+    judges: &[Judge<'_, '_, R>],
+    forms: &[FormRef<'_, R>],
+) -> Result<Option<Measured>> {
+    let share = 1.0 / judges.len() as f64;
+    let mut sums = [0.0; 2];
+    for (judge, form) in judges.iter().zip(forms) {
+        let Some(found) = judge.measure(*form)? else {
+            return Ok(None);
+        };
+        sums.iter_mut()
+            .zip(found)
+            .for_each(|(sum, map)| *sum += share * map);
+    }
+    let [plain, classes] = sums;
+    Ok(Some(
+        match classes > plain + GAIN || plain == f64::NEG_INFINITY {
+            true => Measured {
+                map: classes,
+                score: Score::Classes,
+            },
+            false => Measured {
+                map: plain,
+                score: judges[0].options.score_or_default(),
+            },
+        },
+    ))
+}
+
+/// The temperature with the best mAP, then the mixture that goes with it.
+fn compared<R: Real>(judges: &[Judge<'_, '_, R>], forms: &[FormRef<'_, R>]) -> Result<ClassScore> {
+    let mut best = (ClassScore::default(), f64::NEG_INFINITY);
+    let consider = |best: (ClassScore, f64), score: ClassScore| -> Result<(ClassScore, f64)> {
+        let mut map = 0.0;
+        for (judge, form) in judges.iter().zip(forms) {
+            map += judge.by_classes(*form, score)?;
+        }
+        Ok(if map > best.1 { (score, map) } else { best })
+    };
+    for temperature in TEMPERATURES {
+        let usual = ClassScore::default();
+        best = consider(
+            best,
+            ClassScore {
+                temperature,
+                ..usual
+            },
+        )?;
+    }
+    for mixture in MIXTURES {
+        best = consider(best, ClassScore { mixture, ..best.0 })?;
+    }
+    Ok(best.0)
+}
+
+/// A start with its runs, one for each split.
+struct Contest<R: Real> {
+    choice: Choice,
+    runs: Vec<Running<R>>,
+    map: f64,
+}
+
+impl<R: Real> Contest<R> {
+    fn forms(&self) -> Vec<FormRef<'_, R>> {
+        self.runs
+            .iter()
+            .map(|run| run.stepper.learner.form())
+            .collect()
+    }
+}
+
 /// A run that is tried.
 struct Running<R: Real> {
-    choice: Choice,
     stepper: Stepper<R>,
     source: Triplets,
     done: u64,
-    map: f64,
 }
 
 impl<R: Real> Running<R> {
     fn new(
         options: &Similarity,
         inputs: &Inputs<'_, R>,
-        choice: Choice,
         form: Form<R>,
-        map: f64,
         steps: u64,
     ) -> Result<Self> {
         let mut stepper = Stepper::new(options, form, 0, None)?;
@@ -308,19 +428,10 @@ impl<R: Real> Running<R> {
             None => choose_step(options, inputs, &stepper, steps)?.0,
         };
         Ok(Running {
-            choice: Choice {
-                step_size: Some(stepper.step.size),
-                ..choice
-            },
             stepper,
             source: inputs.triplets.clone(),
             done: 0,
-            map,
         })
-    }
-
-    fn form(&self) -> FormRef<'_, R> {
-        self.stepper.learner.form()
     }
 
     /// Steps on, for a while.
@@ -375,25 +486,20 @@ impl<'a, 'd, R: Real> Judge<'a, 'd, R> {
         }))
     }
 
-    /// The score with the better mAP; `None` for a form that cannot be measured.
-    fn measure(&self, form: FormRef<'_, R>) -> Result<Option<Measured>> {
+    /// The mAP of the usual score, and of that by classes; those that are not asked for
+    /// are minus infinity. `None` for a form that cannot be measured.
+    fn measure(&self, form: FormRef<'_, R>) -> Result<Option<[f64; 2]>> {
         if form.gauge().is_none() {
             return Ok(None);
         }
-        let mut best: Option<Measured> = None;
+        let mut found = [f64::NEG_INFINITY; 2];
         if self.options.score != Some(Score::Classes) {
-            let score = self.options.score_or_default();
-            let map = self.map(form, score.into())?;
-            best = Some(Measured { map, score });
+            found[0] = self.map(form, self.options.score_or_default().into())?;
         }
         if self.classes.is_some() {
-            let map = self.by_classes(form, ClassScore::default())?;
-            if best.as_ref().is_none_or(|best| map > best.map + GAIN) {
-                let score = Score::Classes;
-                best = Some(Measured { map, score });
-            }
+            found[1] = self.by_classes(form, ClassScore::default())?;
         }
-        Ok(best)
+        Ok(Some(found))
     }
 
     fn map(&self, form: FormRef<'_, R>, reading: Reading<'_>) -> Result<f64> {
@@ -412,35 +518,5 @@ impl<'a, 'd, R: Real> Judge<'a, 'd, R> {
             classes: Some(&classes),
         };
         self.map(form, reading)
-    }
-
-    /// The temperature with the best mAP, then the mixture that goes with it.
-    fn compared(&self, form: FormRef<'_, R>) -> Result<ClassScore> {
-        let mut best = (ClassScore::default(), f64::NEG_INFINITY);
-        for temperature in TEMPERATURES {
-            let usual = ClassScore::default();
-            best = self.better(
-                form,
-                best,
-                ClassScore {
-                    temperature,
-                    ..usual
-                },
-            )?;
-        }
-        for mixture in MIXTURES {
-            best = self.better(form, best, ClassScore { mixture, ..best.0 })?;
-        }
-        Ok(best.0)
-    }
-
-    fn better(
-        &self,
-        form: FormRef<'_, R>,
-        best: (ClassScore, f64),
-        score: ClassScore,
-    ) -> Result<(ClassScore, f64)> {
-        let map = self.by_classes(form, score)?;
-        Ok(if map > best.1 { (score, map) } else { best })
     }
 }
