@@ -5,6 +5,7 @@ mod confidence;
 mod dissimilarities;
 pub(crate) mod file;
 pub(crate) mod forms;
+mod given;
 mod gossip_card;
 mod items;
 mod knowledge;
@@ -16,6 +17,7 @@ mod task_space;
 
 pub use confidence::{Confidence, Estimate};
 pub use dissimilarities::Dissimilarities;
+pub use given::RatingFactors;
 pub use gossip_card::GossipCard;
 pub use items::{KernelCard, KernelFunction, unit_rows};
 pub use knowledge::{Knowledge, Mapped, Ranked, Rated, Tasked};
