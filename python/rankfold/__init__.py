@@ -1,17 +1,24 @@
-"""Low-rank matrix models for Python: estimators over the Rust library rankfold."""
+"""Low-rank matrix models for Python: estimators over the Rust library rankfold.
+
+Names are imported when they are first used. The command ``rankfold`` needs none of them,
+so it starts without NumPy and scikit-learn.
+"""
 
 from __future__ import annotations
 
-import os
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from . import _rankfold
-from ._gossip import Gossip
-from ._items import Kernel, Map
-from ._options import documented
-from ._ratings import Completion
-from ._tasks import Metric, Multitask, Pairs, Ranking, Similarity
-from ._text import TextVectorizer
+
+if TYPE_CHECKING:
+    from . import plot as plot
+    from ._gossip import Gossip
+    from ._items import Kernel, Map
+    from ._load import load
+    from ._ratings import Completion
+    from ._tasks import Metric, Multitask, Pairs, Ranking, Similarity
+    from ._text import TextVectorizer
 
 __version__: str = _rankfold.__version__
 
@@ -29,41 +36,31 @@ __all__ = [
     "load",
 ]
 
-_ESTIMATORS: dict[str, Any] = {
-    "completion": Completion,
-    "kernel": Kernel,
-    "map": Map,
-    "metric": Metric,
-    "multitask": Multitask,
-    "pairs": Pairs,
-    "ranking": Ranking,
-    "similarity": Similarity,
+#: The module of each name.
+_HOMES = {
+    "Completion": "_ratings",
+    "Gossip": "_gossip",
+    "Kernel": "_items",
+    "Map": "_items",
+    "Metric": "_tasks",
+    "Multitask": "_tasks",
+    "Pairs": "_tasks",
+    "Ranking": "_tasks",
+    "Similarity": "_tasks",
+    "TextVectorizer": "_text",
+    "load": "_load",
+    "plot": "plot",
 }
 
-for _estimator in [*_ESTIMATORS.values(), Gossip]:
-    # The parameters stand between the summary and the attributes.
-    _doc = _estimator.__doc__ or ""
-    _marker = "    Attributes\n" if "    Attributes\n" in _doc else "    Examples\n"
-    _lines = documented(_estimator._task).replace("\n", "\n    ")
-    _estimator.__doc__ = _doc.replace(_marker, f"    {_lines}\n\n{_marker}", 1)
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = importlib.import_module(f".{_HOMES[name]}", __name__)
+    found = home if name == _HOMES[name] else getattr(home, name)
+    globals()[name] = found
+    return found
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model from its file, as an estimator of its task.
-
-    Parameters
-    ----------
-    path : str or path
-        A file of the command line or of `save`.
-
-    Returns
-    -------
-    estimator
-        A fitted estimator.
-    """
-    os.stat(path)
-    model = _rankfold.Model.load(path)
-    info = model.info()
-    estimator = _ESTIMATORS["map" if info["map"] else info["task"]]()
-    estimator._restore(model)
-    return estimator
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

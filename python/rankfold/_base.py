@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import _rankfold
-from ._inputs import LabelCodes, checked, data, grown, names_of
-from ._options import Options, threads_of
+from ._inputs import LabelCodes, checked, data, grown, names_of, used_rows
+from ._options import TABLES, Options, documented, threads_of
 
 
 class Progress:
@@ -81,6 +81,15 @@ class Estimator(Options, BaseEstimator):
     verbose: int
     callback: Any
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Puts the parameters into the documentation, before the attributes."""
+        super().__init_subclass__(**options)
+        text = cls.__dict__.get("__doc__") or ""
+        marker = "    Attributes\n" if "    Attributes\n" in text else "    Examples\n"
+        if hasattr(cls, "_task"):
+            lines = documented(cls._task).replace("\n", "\n    ")
+            cls.__doc__ = text.replace(marker, f"    {lines}\n\n{marker}", 1)
+
     # ---- learning
 
     def _precision(self) -> str:
@@ -91,8 +100,13 @@ class Estimator(Options, BaseEstimator):
             raise ValueError(f"`precision` must be 'f32' or 'f64', found {asked!r}")
         return str(asked)
 
-    def _run(self, inputs: dict[str, Any], given: list[tuple[str, str]]) -> None:
-        """Learns a model, and keeps it as far as it came."""
+    def _run(
+        self,
+        inputs: dict[str, Any],
+        given: list[tuple[str, str]],
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Learns a model, and keeps it as far as it came; `then` completes the estimator."""
         progress = Progress(type(self).__name__, self.verbose) if self.verbose else None
 
         def told(event: dict[str, Any]) -> object:
@@ -111,6 +125,8 @@ class Estimator(Options, BaseEstimator):
         if model is not None:
             self._take(model, report)
             self._agents = agents
+            if then is not None:
+                then()
         if error is not None:
             if model is not None and isinstance(error, KeyboardInterrupt):
                 warnings.warn(
@@ -119,6 +135,17 @@ class Estimator(Options, BaseEstimator):
                     stacklevel=3,
                 )
             raise error
+
+    @contextmanager
+    def _or_unchanged(self) -> Iterator[None]:
+        """Makes the estimator what it was where an error is raised."""
+        before = dict(vars(self))
+        try:
+            yield
+        except Exception:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _take(self, model: _rankfold.Model, report: dict[str, Any]) -> None:
         self.model_ = model
@@ -166,9 +193,12 @@ class Estimator(Options, BaseEstimator):
     def _restore(self, model: _rankfold.Model) -> None:
         """Takes a model of a file, and its parameters."""
         info = self._restored(model)
-        for name in ("learner", "rank"):
-            if hasattr(self, name):
-                setattr(self, name, info[name])
+        learners = [s for s in TABLES[self._task] if s["name"] == "learner"]
+        if any(info["learner"] == name for s in learners for name, _ in s["choices"]):
+            # Factors that were given have no learner.
+            self.learner = info["learner"]
+        if hasattr(self, "rank"):
+            self.rank = info["rank"]
         if hasattr(self, "random_state"):
             self.random_state = info["seed"]
         if "precision" in vars(self):
@@ -211,32 +241,41 @@ class RowEstimator(Estimator):
         found = getattr(self, "feature_names_in_", None)
         return None if found is None else [str(name) for name in found]
 
-    def _more_data(
-        self, X: Any, labels: LabelCodes | None = None
-    ) -> tuple[Any, _rankfold.Data]:
+    def _more_data(self, X: Any, labels: LabelCodes | None = None) -> _rankfold.Data:
         """Checked rows for a model that goes on."""
-        known, names = self._named(), names_of(X)
-        out = grown(self, X)
+        out, columns = self._more_rows(X)
         if labels is not None:
             same_length(out, labels)
-        columns = None
-        if known is not None:
-            columns = known if names is None else [str(name) for name in names]
-        return out, data(out, self.model_.info()["precision"], columns, labels)
+        return data(out, self.model_.info()["precision"], columns, labels)
+
+    def _more_examples(
+        self, X: Any, numbers: NDArray[np.int64]
+    ) -> tuple[_rankfold.Data, NDArray[np.int64]]:
+        """Checked rows for a model that goes on, and row numbers of them."""
+        out, columns = self._more_rows(X)
+        out, numbers = used_rows(out, numbers)
+        return data(out, self.model_.info()["precision"], columns), numbers
+
+    def _more_rows(self, X: Any) -> tuple[Any, list[str] | None]:
+        known, names = self._named(), names_of(X)
+        out = grown(self, X)
+        if known is None or names is None:
+            return out, known
+        return out, [str(name) for name in names]
 
     @contextmanager
     def _going_on(self, X: Any, labels: list[str] | None = None) -> Iterator[bool]:
         """Begins without data before a fit; takes the beginning back after an error."""
-        fresh, before = "model_" not in vars(self), dict(vars(self))
-        try:
+        fresh = "model_" not in vars(self)
+        with self._or_unchanged():
             if fresh:
                 self._begin(X, labels)
-            yield fresh
-        except Exception:
-            if fresh:
-                self.__dict__.clear()
-                self.__dict__.update(before)
-            raise
+            try:
+                yield fresh
+            except KeyboardInterrupt:
+                # The steps before it count.
+                self._grown()
+                raise
 
     def _begin(self, X: Any, labels: list[str] | None) -> None:
         for name in ("weight", "standardize"):
@@ -250,9 +289,11 @@ class RowEstimator(Estimator):
         model = _rankfold.begin(self._task, given, rows.shape[1], precision, names, labels)
         self._restored(model)
 
-    def _grown(self, X: Any) -> None:
-        """Takes note of new features."""
-        self.n_features_in_ = int(self.model_.info()["columns"][0])
+    def _grown(self) -> None:
+        """Takes note of new features, and of the steps."""
+        info = self.model_.info()
+        self.n_features_in_ = int(info["columns"][0])
+        self.n_iter_ = int(info["counters"]["steps"])
         names = self._named()
         if names is not None and hasattr(self, "feature_names_in_"):
             self.feature_names_in_ = np.asarray(names, dtype=object)

@@ -99,9 +99,12 @@ class Gossip(Estimator, GossipOptions):
             same_lengths(of_users[1], of_items[1], values)
             inputs["ratings"] = (of_users, of_items, values)
             ids = [all_users, all_items]
-        self._run(inputs, given)
-        self.estimator_ = self._estimator(self.model_, ids)
-        self.agents_ = [self._estimator(model, ids) for model in self._agents]
+
+        def then() -> None:
+            self.estimator_ = self._estimator(self.model_, ids)
+            self.agents_ = [self._estimator(model, ids) for model in self._agents]
+
+        self._run(inputs, given, then)
         return self
 
     def _estimator(self, model: _rankfold.Model, ids: list[Any]) -> Any:

@@ -186,6 +186,27 @@ def row_numbers(values: Any, what: str, width: int) -> NDArray[np.int64]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
+def used_rows(X: Any, numbers: NDArray[np.int64]) -> tuple[Any, NDArray[np.int64]]:
+    """The rows that are named, and their new numbers, where these are few of many.
+
+    The library checks the order of all entries that it reads, so a small batch out of
+    many rows is read faster by itself.
+    """
+    used, codes = np.unique(numbers, return_inverse=True)
+    if len(used) == 0 or 2 * len(used) > X.shape[0] or used[0] < 0 or used[-1] >= X.shape[0]:
+        return X, numbers
+    return X[used], codes.reshape(numbers.shape).astype(np.int64)
+
+
+def at_least_one(value: Any, what: str) -> int:
+    """A count of at least one."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{what} should be an int, found {type(value).__name__}.")
+    if value < 1:
+        raise ValueError(f"{what} should be at least 1, found {value}.")
+    return int(value)
+
+
 def classes(y: Any) -> tuple[LabelCodes, NDArray[Any]]:
     """One label a row: as names and numbers, and the distinct labels."""
     y = column_or_1d(y, warn=True)

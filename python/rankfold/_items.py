@@ -211,7 +211,8 @@ class Map(Estimator, MapOptions):
             The estimator. If the input is refused, it is as it was.
         """
         if "model_" not in vars(self):
-            return self.fit(X)
+            with self._or_unchanged():
+                return self.fit(X)
         pairs, values, count = self._known(X, reset=False)
         known = self.model_.names("left") or []
         items = known + [str(i) for i in range(len(known), count)]

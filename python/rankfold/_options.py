@@ -3,7 +3,7 @@
 A table names the options of a task with their kinds, defaults, ranges and
 documentation. A class for each task has them as the parameters of its constructor,
 so that an option that the library gets later is a parameter without new code here.
-The types are in ``_options.pyi``, which ``python -m rankfold._stubs`` writes.
+The types are in ``_options.pyi``, which ``scripts/test-python --stubs`` writes.
 """
 
 from __future__ import annotations
@@ -86,12 +86,15 @@ def text_of(value: Any) -> str:
 def documented(task: str) -> str:
     """The section ``Parameters`` of the documentation of a task."""
     lines = ["Parameters", "----------"]
-    kinds = {"flag": "bool", "integer": "int", "number": "float", "text": "str"}
+    kinds = {"flag": "bool", "integer": "int", "number": "float"}
     for spec in TABLES[task]:
         name = RENAMED.get(spec["name"], spec["name"])
         default = default_of(spec)
         if spec["kind"] == "choice":
             kind = "{" + ", ".join(repr(c) for c, _ in spec["choices"]) + "}"
+        elif spec["kind"] == "text":
+            # What the command line shows in its help, such as "auto or N".
+            kind = f"{spec['shape'] or 'str'}"
         else:
             kind = kinds[spec["kind"]]
         lines.append(f"{name} : {kind}, default={default!r}")
@@ -166,6 +169,9 @@ def _class_for(task: str) -> type:
             raise TypeError(f"{type(self).__name__}() takes keyword arguments only")
         if unnamed and first is not None:
             given[first] = unnamed[0]
+        if "score" in given and "score_as" in known:
+            # The name of the command line, where nothing stands in its way.
+            given.setdefault("score_as", given.pop("score"))
         for name in given:
             if name not in known:
                 raise TypeError(

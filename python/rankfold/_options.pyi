@@ -1,4 +1,4 @@
-# Written by `python -m rankfold._stubs` from the option tables of the library.
+# Written by `scripts/test-python --stubs` from the option tables of the library.
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -212,7 +212,7 @@ class RankingOptions(Options):
 class CompletionOptions(Options):
     learner: Literal["auto", "bayes", "als", "polar", "balanced", "embedded", "grassmann", "gradient", "svp", "optspace", "loreta"]
     solver: Literal["online", "descent", "cg", "trust-region"] | None
-    rank: str | int | float
+    rank: str | int | float | tuple[float, ...]
     regularization: float | None
     penalty_power: float
     no_bias: bool
@@ -222,7 +222,7 @@ class CompletionOptions(Options):
     step_size: float | None
     init: Literal["spectral", "continuation", "random"] | None
     retraction: Literal["uf", "qf"]
-    clip: str | int | float
+    clip: str | int | float | tuple[float, ...]
     valid_fraction: float
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
@@ -235,7 +235,7 @@ class CompletionOptions(Options):
         *,
         learner: Literal["auto", "bayes", "als", "polar", "balanced", "embedded", "grassmann", "gradient", "svp", "optspace", "loreta"] = "auto",
         solver: Literal["online", "descent", "cg", "trust-region"] | None = None,
-        rank: str | int | float = 10,
+        rank: str | int | float | tuple[float, ...] = 10,
         regularization: float | None = None,
         penalty_power: float = 0.5,
         no_bias: bool = False,
@@ -245,7 +245,7 @@ class CompletionOptions(Options):
         step_size: float | None = None,
         init: Literal["spectral", "continuation", "random"] | None = None,
         retraction: Literal["uf", "qf"] = "uf",
-        clip: str | int | float = "auto",
+        clip: str | int | float | tuple[float, ...] = "auto",
         valid_fraction: float = 0.0,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
@@ -418,7 +418,7 @@ class GossipOptions(Options):
     rho: float | None
     regularization: float | None
     center: float | None
-    clip: str | int | float
+    clip: str | int | float | tuple[float, ...]
     standardize: Literal["none", "global", "task"] | None
     no_bias: bool
     no_common: bool
@@ -446,7 +446,7 @@ class GossipOptions(Options):
         rho: float | None = None,
         regularization: float | None = None,
         center: float | None = None,
-        clip: str | int | float = "auto",
+        clip: str | int | float | tuple[float, ...] = "auto",
         standardize: Literal["none", "global", "task"] | None = None,
         no_bias: bool = False,
         no_common: bool = False,

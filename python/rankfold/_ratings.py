@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 
 from . import _rankfold
 from ._base import Estimator
-from ._inputs import coded, column, name_of, numbers
+from ._inputs import Coded, at_least_one, coded, column, name_of, numbers
 from ._options import CompletionOptions
 
 _COLUMNS = ("user", "item", "rating")
@@ -103,13 +104,113 @@ class Completion(Estimator, CompletionOptions):
         if valid is not None:
             (vu, _), (vi, _) = coded(valid[0], "users"), coded(valid[1], "items")
             inputs["valid_ratings"] = (vu, vi, numbers(valid[2], "ratings"))
-        self._run(inputs, given)
-        self._name_ids(all_users, all_items)
+        self._run(inputs, given, lambda: self._name_ids(all_users, all_items))
         return self
+
+    @classmethod
+    def from_factors(
+        cls,
+        users: Any,
+        items: Any,
+        user_factors: Any,
+        item_factors: Any,
+        *,
+        mean: float = 0.0,
+        user_bias: Any = None,
+        item_bias: Any = None,
+        clip: tuple[float, float] | None = None,
+        precision: Literal["f32", "f64"] = "f32",
+    ) -> Completion:
+        """A fitted estimator from the factors of another program.
+
+        A rating is mean + bias of the user + bias of the item + the product of their
+        factors. `partial_fit` folds new ratings in as if every user had rated every item.
+
+        Parameters
+        ----------
+        users, items : array-like of shape (n_users,), (n_items,)
+            The ids, in the order of the factors.
+        user_factors, item_factors : array-like of shape (n_users, rank), (n_items, rank)
+            The factors.
+        mean : float, default=0.0
+            What all ratings have in common.
+        user_bias, item_bias : array-like of shape (n_users,), (n_items,), optional
+            Biases; one side alone has zeros on the other.
+        clip : (low, high), optional
+            The range of predictions; without it they are not clipped.
+        precision : {'f32', 'f64'}, default='f32'
+            How factors are stored.
+
+        Returns
+        -------
+        Completion
+            A fitted estimator.
+
+        Examples
+        --------
+        >>> import rankfold as rf
+        >>> model = rf.Completion.from_factors(["ann", "bob"], ["alien"], [[1.0], [-1.0]], [[2.0]])
+        >>> model.predict(["bob"], ["alien"]).tolist()
+        [-2.0]
+        """
+        out = cls(precision=precision, clip="none" if clip is None else clip)
+        ids, names = [], []
+        for values, what in ((users, "users"), (items, "items")):
+            coded(values, what)
+            ids.append(column(values, what))
+            names.append([name_of(value) for value in ids[-1]])
+            if len(set(names[-1])) < len(names[-1]):
+                raise ValueError(f"{what} must differ from each other.")
+        tall = [
+            check_array(factors, dtype=np.float64, input_name=what)
+            for factors, what in ((user_factors, "user_factors"), (item_factors, "item_factors"))
+        ]
+        if tall[0].shape[1] != tall[1].shape[1]:
+            raise ValueError(f"factors of rank {tall[0].shape[1]} and of rank {tall[1].shape[1]}.")
+        bias = None
+        if user_bias is not None or item_bias is not None:
+            of_users = np.zeros(len(ids[0])) if user_bias is None else user_bias
+            of_items = np.zeros(len(ids[1])) if item_bias is None else item_bias
+            bias = (
+                numbers(of_users, "user_bias", len(ids[0])),
+                numbers(of_items, "item_bias", len(ids[1])),
+            )
+        same_lengths(ids[0], tall[0])
+        same_lengths(ids[1], tall[1])
+        model = _rankfold.Model.of_ratings(
+            names[0], names[1], (tall[0], tall[1]), float(mean), bias, clip, out._precision()
+        )
+        out._restore(model)
+        out.users_, out.items_ = ids
+        return out
 
     def _name_ids(self, users: NDArray[Any], items: NDArray[Any]) -> None:
         self.users_ = _by_name(users, self.model_.names("left"))
         self.items_ = _by_name(items, self.model_.names("right"))
+        self._places: dict[str, dict[str, int]] = {}
+
+    def _numbers(self, what: str) -> dict[str, int]:
+        """The number of each user or item by its name; made when it is first needed."""
+        if what not in self._places:
+            ids = self.users_ if what == "user" else self.items_
+            self._places[what] = {name_of(value): i for i, value in enumerate(ids)}
+        return self._places[what]
+
+    def _number(self, what: str, wanted: Any) -> int:
+        found = self._numbers(what).get(name_of(wanted))
+        if found is None:
+            raise ValueError(f"the model knows no {what} {wanted!r}")
+        return found
+
+    def _more_ids(self, what: str, before: NDArray[Any], codes: Coded, new: NDArray[Any]) -> NDArray[Any]:
+        """The ids with new ones behind them, in the order in which they came."""
+        known, names = self._numbers(what), codes[0]
+        first = np.unique(codes[1], return_index=True)[1]
+        added = [j for j in np.argsort(first) if names[j] not in known]
+        if not added:
+            return before
+        known.update({names[j]: len(before) + i for i, j in enumerate(added)})
+        return _joined(before, new[added])
 
     def partial_fit(
         self,
@@ -136,12 +237,18 @@ class Completion(Estimator, CompletionOptions):
         """
         users, items, ratings = rated(users, items, ratings, columns)
         if "model_" not in vars(self):
-            return self.fit(users, items, ratings)
+            with self._or_unchanged():
+                return self.fit(users, items, ratings)
         (of_users, all_users), (of_items, all_items) = coded(users, "users"), coded(items, "items")
         values = numbers(ratings, "ratings")
         same_lengths(of_users[1], of_items[1], values)
-        _rankfold.learn_ratings(self.model_, of_users, of_items, values, step_size)
-        self._name_ids(_joined(self.users_, all_users), _joined(self.items_, all_items))
+        try:
+            _rankfold.learn_ratings(self.model_, of_users, of_items, values, step_size)
+        except KeyboardInterrupt:
+            self._name_ids(_joined(self.users_, all_users), _joined(self.items_, all_items))
+            raise
+        self.users_ = self._more_ids("user", self.users_, of_users, all_users)
+        self.items_ = self._more_ids("item", self.items_, of_items, all_items)
         self._counted()
         return self
 
@@ -189,9 +296,9 @@ class Completion(Estimator, CompletionOptions):
         ndarray of shape (n,), or two of them
             Items, and ratings if they are asked for.
         """
-        model = self._check_fitted()
-        number = _number(self.users_, user, "user")
-        known = {name_of(item): i for i, item in enumerate(self.items_)}
+        model, n = self._check_fitted(), at_least_one(n, "n")
+        number = self._number("user", user)
+        known = self._numbers("item")
         out = [] if exclude is None else [known.get(name_of(i)) for i in column(exclude, "exclude")]
         pairs = np.asarray([(number, i) for i in out if i is not None], dtype=np.int64)
         scores, items = model.recommend([number], n, pairs.reshape(-1, 2), self._threads)
@@ -217,7 +324,7 @@ class Completion(Estimator, CompletionOptions):
             Items, and cosines if they are asked for.
         """
         self._check_fitted()
-        number = _number(self.items_, item, "item")
+        n, number = at_least_one(n, "n"), self._number("item", item)
         factors = self.item_factors_
         lengths = np.linalg.norm(factors, axis=1)
         factors = factors / np.where(lengths > 0, lengths, 1)[:, None]
@@ -259,6 +366,7 @@ class Completion(Estimator, CompletionOptions):
         super()._restore(model)
         self.users_ = np.asarray(model.names("left"), dtype=object)
         self.items_ = np.asarray(model.names("right"), dtype=object)
+        self._places = {}
 
 
 def same_lengths(*arrays: Any) -> None:
@@ -280,10 +388,3 @@ def _joined(before: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
     if before.dtype == object or new.dtype == object or before.dtype.kind != new.dtype.kind:
         return np.concatenate([before.astype(object), new.astype(object)])
     return np.concatenate([before, new])
-
-
-def _number(ids: NDArray[Any], wanted: Any, what: str) -> int:
-    found = np.flatnonzero([name_of(value) == name_of(wanted) for value in ids])
-    if len(found) == 0:
-        raise ValueError(f"the model knows no {what} {wanted!r}")
-    return int(found[0])

@@ -1,13 +1,17 @@
-"""Writes ``_options.pyi`` from the option tables: ``python -m rankfold._stubs``."""
+"""Writes ``_options.pyi`` from the option tables: ``python -m rankfold._stubs FILE``.
+
+``scripts/test-python --stubs`` builds the package and does that for the sources.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from ._options import OWN, POSITIONAL, PRECISION, RENAMED, TABLES, default_of
 
-HEAD = '''# Written by `python -m rankfold._stubs` from the option tables of the library.
+HEAD = '''# Written by `scripts/test-python --stubs` from the option tables of the library.
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -36,7 +40,9 @@ def type_of(spec: dict[str, Any]) -> str:
     """The type of an option."""
     if spec["name"] == "seed":
         return "int | np.random.RandomState | np.random.Generator | None"
-    kinds = {"flag": "bool", "integer": "int", "number": "float", "text": "str | int | float"}
+    kinds = {"flag": "bool", "integer": "int", "number": "float"}
+    # A list of numbers is joined by commas.
+    kinds["text"] = "str | int | float | tuple[float, ...]"
     kind = kinds.get(spec["kind"])
     if kind is None:
         kind = "Literal[" + ", ".join(f'"{name}"' for name, _ in spec["choices"]) + "]"
@@ -70,4 +76,4 @@ def written() -> str:
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name("_options.pyi").write_text(written())
+    Path(sys.argv[1]).write_text(written())

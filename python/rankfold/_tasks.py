@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from . import _rankfold
 from ._base import RowEstimator, like, same_length
 from ._inputs import (
     LabelCodes,
+    Relations,
+    at_least_one,
     checked,
     classes,
     coded,
@@ -55,6 +57,13 @@ def _need_y(estimator: Any, y: Any) -> None:
             f"This {type(estimator).__name__} estimator requires y to be passed, but the "
             "target y is None."
         )
+
+
+def _one_of(**given: Any) -> None:
+    """Refuses to choose between two kinds of examples."""
+    found = [name for name, value in given.items() if value is not None]
+    if len(found) > 1:
+        raise ValueError(f"give {found[0]} or {found[1]}, not both.")
 
 
 class _Projecting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Needs, RowEstimator):
@@ -114,8 +123,7 @@ class _Projecting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Needs, Row
             Row numbers in `among`.
         """
         model = self._check_fitted()
-        if n_neighbors < 1:
-            raise ValueError(f"Expected n_neighbors > 0. Got {n_neighbors}")
+        n_neighbors = at_least_one(n_neighbors, "n_neighbors")
         side = "right" if model.info()["objects"] and X is not None else "left"
         pool = self._rows_of(among, side) if among is not None else self._kept_rows()
         there = pool.shape[0] - (X is None)
@@ -230,13 +238,12 @@ class Similarity(_Projecting, SimilarityOptions):
             inputs["objects"] = _objects(objects, object_labels, precision)
         if valid is not None:
             inputs["valid"] = _validation(self, valid, precision, names)
-        self._run(inputs, given)
-        if objects is None:
-            self._keep(X, names)
-        else:
+        searched, of_searched = X, names
+        if objects is not None:
             found = names_of(objects)
-            array = check_array(objects, accept_sparse="csr", dtype=[np.float64, np.float32])
-            self._keep(array, None if found is None else [str(name) for name in found])
+            searched = check_array(objects, accept_sparse="csr", dtype=[np.float64, np.float32])
+            of_searched = None if found is None else [str(name) for name in found]
+        self._run(inputs, given, lambda: self._keep(searched, of_searched))
         return self
 
     def fit_triplets(self, X: Any, triplets: Any) -> Similarity:
@@ -289,22 +296,26 @@ class Similarity(_Projecting, SimilarityOptions):
         """
         if triplets is None:
             _need_y(self, y)
+        _one_of(y=y, triplets=triplets)
         if objects is not None and "model_" not in vars(self):
-            return self.fit(X, y, triplets=triplets, objects=objects)
+            with self._or_unchanged():
+                return self.fit(X, y, triplets=triplets, objects=objects)
         with self._going_on(X):
             model = self.model_
             others = None
             if objects is not None:
                 others = _objects(objects, None, model.info()["precision"], model.names("right"))
             if triplets is None:
-                X, rows = self._more_data(X, classes(y)[0])
+                rows = self._more_data(X, classes(y)[0])
                 _rankfold.learn_classes(model, rows, step_size)
             else:
                 listed = row_numbers(triplets, "triplets", 3)
-                X, rows = self._more_data(X)
+                if others is None:
+                    rows, listed = self._more_examples(X, listed)
+                else:
+                    rows = self._more_data(X)
                 _rankfold.learn_triplets(model, rows, listed, others, step_size)
-        self._grown(X)
-        self._counted()
+        self._grown()
         return self
 
     def online(self, X: Any) -> _rankfold.Learner:
@@ -321,9 +332,8 @@ class Similarity(_Projecting, SimilarityOptions):
             Its method ``learn(query, positive, negative)`` takes row numbers.
         """
         self._check_fitted()
-        X, rows = self._more_data(X)
-        found = _rankfold.learner(self.model_, rows)
-        self._grown(X)
+        found = _rankfold.learner(self.model_, self._more_data(X))
+        self._grown()
         return found
 
     def pair_score(self, A: Any, B: Any, return_std: bool = False) -> Any:
@@ -423,8 +433,7 @@ class Metric(_Projecting, MetricOptions):
         inputs: dict[str, Any] = {"rows": data(X, precision, names, codes)}
         if valid is not None:
             inputs["valid"] = _validation(self, valid, precision, names)
-        self._run(inputs, given)
-        self._keep(X, names)
+        self._run(inputs, given, lambda: self._keep(X, names))
         return self
 
     def fit_pairs(self, X: Any, pairs: Any, same: Any) -> Metric:
@@ -444,13 +453,60 @@ class Metric(_Projecting, MetricOptions):
         Metric
             The fitted estimator.
         """
+        return self._fit_known(X, relations(pairs, same))
+
+    def _fit_known(self, X: Any, known: Relations, codes: LabelCodes | None = None) -> Metric:
+        if len(known[0]) == 0:
+            raise ValueError("Found array with 0 pairs while a minimum of 1 is required.")
         given, precision = self._given(), self._precision()
         X = self._new_rows(X, ensure_min_samples=2)
-        known = relations(pairs, same)
+        if codes is not None:
+            same_length(X, codes)
         names = self._column_names()
-        self._run({"rows": data(X, precision, names), "relations": known}, given)
-        self._keep(X, names)
+        inputs = {"rows": data(X, precision, names), "relations": known}
+        self._run(inputs, given, lambda: self._keep(X, names))
         return self
+
+    @classmethod
+    def from_components(
+        cls,
+        components: Any,
+        *,
+        near: float | None = None,
+        far: float | None = None,
+        precision: Literal["f32", "f64"] = "f64",
+    ) -> Metric:
+        """A fitted estimator from the components of another program.
+
+        Parameters
+        ----------
+        components : array-like of shape (rank, n_features)
+            L with W = Lᵀ L.
+        near, far : float, optional
+            What `partial_fit` aims at: distances of rows of one kind, and of two kinds.
+            It needs both.
+        precision : {'f32', 'f64'}, default='f64'
+            How the components are stored.
+
+        Returns
+        -------
+        Metric
+            A fitted estimator.
+
+        Examples
+        --------
+        >>> import rankfold as rf
+        >>> metric = rf.Metric.from_components([[2.0, 0.0], [0.0, 1.0]])
+        >>> metric.pair_distance([[0.0, 0.0]], [[3.0, 8.0]]).tolist()
+        [10.0]
+        """
+        out = cls(precision=precision)
+        factor = check_array(components, dtype=np.float64, input_name="components").T
+        if (near is None) != (far is None):
+            raise ValueError("near and far belong together.")
+        aims = None if near is None or far is None else (near * near, far * far)
+        out._restore(_rankfold.Model.of_metric(factor, aims, out._precision()))
+        return out
 
     def fit_triplets(self, X: Any, triplets: Any) -> Metric:
         """Learn from triplets: a query, a row of its kind, and one of another kind.
@@ -503,18 +559,24 @@ class Metric(_Projecting, MetricOptions):
         Metric
             The estimator. If the input is refused, it is as it was.
         """
+        codes = None
+        _one_of(y=y, pairs=pairs, triplets=triplets)
         if triplets is not None:
             pairs, same = _as_pairs(triplets)
         elif pairs is None:
             _need_y(self, y)
-            pairs, same = _neighboring(y)
+            codes = classes(y)[0]
+            pairs, same = _neighboring(codes[1])
         known = relations(pairs, same)
         if "model_" not in vars(self):
-            return self.fit_pairs(X, pairs, same)
-        X, rows = self._more_data(X)
-        _rankfold.learn_distances(self.model_, rows, known, step_size)
-        self._grown(X)
-        self._counted()
+            with self._or_unchanged():
+                return self._fit_known(X, known, codes)
+        if codes is None:
+            rows, listed = self._more_examples(X, known[0])
+        else:
+            rows, listed = self._more_data(X, codes), known[0]
+        _rankfold.learn_distances(self.model_, rows, (listed, *known[1:]), step_size)
+        self._grown()
         return self
 
     def pair_distance(self, A: Any, B: Any) -> NDArray[np.float64]:
@@ -589,9 +651,8 @@ def _as_pairs(triplets: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return pairs, np.tile([True, False], len(listed))
 
 
-def _neighboring(y: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _neighboring(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Pairs of rows for a stream: of each class in its order, and across classes."""
-    _, codes, _ = classes(y)[0]
     order = np.argsort(codes, kind="stable")
     alike = np.stack([order[:-1], order[1:]], axis=1)
     alike = alike[codes[alike[:, 0]] == codes[alike[:, 1]]]
@@ -628,13 +689,8 @@ def _validation(
     return data(X, precision, names, codes)
 
 
-class _Rank(int):
-    """The rank of a ranking, which also ranks labels when it is called."""
-
-    def __new__(cls, value: int, ranking: Any) -> _Rank:
-        out = super().__new__(cls, value)
-        out._ranking = ranking
-        return out
+class _Ranks:
+    """Ranks labels when it is called."""
 
     _ranking: Any
 
@@ -642,8 +698,19 @@ class _Rank(int):
         """The best labels of each row."""
         return self._ranking._ranked(X, n, return_scores=return_scores)
 
+
+class _RankNumber(_Ranks, int):
+    """The rank of a ranking as a number."""
+
     def __reduce__(self) -> Any:
         return int, (int(self),)
+
+
+class _RankText(_Ranks, str):
+    """The rank of a ranking as a text, such as "auto"."""
+
+    def __reduce__(self) -> Any:
+        return str, (str(self),)
 
 
 class _RankOrMethod:
@@ -653,7 +720,15 @@ class _RankOrMethod:
         if ranking is None:
             return owner._ranked
         value = vars(ranking)["rank"]
-        return _Rank(int(value), ranking) if isinstance(value, (int, np.integer)) else ranking._ranked
+        out: Any
+        if isinstance(value, (int, np.integer)):
+            out = _RankNumber(value)
+        elif isinstance(value, str):
+            out = _RankText(value)
+        else:
+            return ranking._ranked
+        out._ranking = ranking
+        return out
 
     def __set__(self, ranking: Any, value: Any) -> None:
         ranking.__dict__["rank"] = value
@@ -730,9 +805,12 @@ class Ranking(_Needs, RowEstimator, RankingOptions):
             others, labels = checked(self, valid[0], reset=False), label_sets(valid[1])[0]
             same_length(others, labels)
             inputs["valid"] = data(others, precision, names, labels)
-        self._run(inputs, given)
-        self.classes_, self._kind = distinct, kind
-        self._usual = _usual(codes, X.shape[0])
+
+        def then() -> None:
+            self.classes_, self._kind = distinct, kind
+            self._usual = _usual(codes, X.shape[0])
+
+        self._run(inputs, given, then)
         return self
 
     def partial_fit(
@@ -769,11 +847,10 @@ class Ranking(_Needs, RowEstimator, RankingOptions):
                 self._usual = _usual(codes, len(codes[1] if codes[2] is None else codes[2]))
             if kind != self._kind and "indicator" in (kind, self._kind):
                 raise ValueError(f"labels were given as {self._kind} in fit, found {kind}.")
-            X, rows = self._more_data(X, codes)
+            rows = self._more_data(X, codes)
             _rankfold.learn_labels(self.model_, rows, codes, step_size)
         self.classes_ = np.union1d(self.classes_, distinct)
-        self._grown(X)
-        self._counted()
+        self._grown()
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -813,7 +890,7 @@ class Ranking(_Needs, RowEstimator, RankingOptions):
         ndarray of shape (n_samples, n), or two of them
             Labels, and scores if they are asked for.
         """
-        scores = self.decision_function(X)
+        n, scores = at_least_one(n, "n"), self.decision_function(X)
         order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         labels = self.classes_[order]
         if return_scores:
@@ -927,8 +1004,8 @@ class Multitask(RegressorMixin, _Needs, RowEstimator, MultitaskOptions):
         targets = _targets(y, X.shape[0])
         names, distinct = self._tasks(tasks, X.shape[0])
         rows = data(X, "f64", self._column_names())
-        self._run({"rows": rows, "tasks": names, "values": targets}, given)
-        self._name_ids(distinct)
+        inputs = {"rows": rows, "tasks": names, "values": targets}
+        self._run(inputs, given, lambda: self._name_ids(distinct))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Multitask:
@@ -952,7 +1029,8 @@ class Multitask(RegressorMixin, _Needs, RowEstimator, MultitaskOptions):
         """
         _need_y(self, y)
         if "model_" not in vars(self):
-            return self.fit(X, y, tasks=tasks)
+            with self._or_unchanged():
+                return self.fit(X, y, tasks=tasks)
         X, rows = self._data(X)
         targets = _targets(y, X.shape[0])
         names, distinct = self._tasks(tasks, X.shape[0])
@@ -1095,15 +1173,17 @@ class Pairs(RowEstimator, PairsOptions):
         listed = row_numbers(pairs, "pairs", 2)
         targets = numbers(values, "values", len(listed))
         if "model_" not in vars(self):
-            return self.fit(left, right, pairs, values)
-        X, rows = self._more_data(left)
+            with self._or_unchanged():
+                return self.fit(left, right, pairs, values)
         model = self.model_
         others = None
         if right is not None:
+            rows = self._more_data(left)
             others = _objects(right, None, model.info()["precision"], model.names("right"))
+        else:
+            rows, listed = self._more_examples(left, listed)
         _rankfold.learn_values(model, rows, listed, targets, others, step_size)
-        self._grown(X)
-        self._counted()
+        self._grown()
         return self
 
     def predict(self, left: Any, right: Any, pairs: Any = None) -> NDArray[np.float64]:

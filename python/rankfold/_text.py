@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._inputs import classes
+from ._inputs import at_least_one, classes
 from ._rankfold import Vocabulary
 
 
@@ -27,7 +27,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         Leave out terms of fewer documents.
     tf : {'raw', 'log'}, default='log'
         Count a term tf times, or 1 + ln tf times.
-    strip : sequence of {'headers', 'footers', 'quotes'}, default=()
+    strip : str or sequence of {'headers', 'footers', 'quotes'}, default=()
         Parts of mail and news to leave out.
 
     Attributes
@@ -49,7 +49,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         features: int | None = None,
         min_df: int = 2,
         tf: str = "log",
-        strip: Sequence[str] = (),
+        strip: str | Sequence[str] = (),
     ) -> None:
         self.features = features
         self.min_df = min_df
@@ -72,6 +72,10 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
             The fitted estimator.
         """
         texts = _texts(X)
+        features = None if self.features is None else at_least_one(self.features, "features")
+        min_df = at_least_one(self.min_df, "min_df")
+        # As in the command, where parts are joined by commas.
+        strip = self.strip.split(",") if isinstance(self.strip, str) else list(self.strip)
         labels = None
         if y is not None:
             names, codes, _ = classes(y)[0]
@@ -82,7 +86,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
                 )
             labels = [names[code] for code in codes]
         self.vocabulary_ = Vocabulary.fit(
-            texts, labels, self.features, self.min_df, self.tf, list(self.strip)
+            texts, labels, features, min_df, self.tf, strip
         )
         return self
 
@@ -133,7 +137,7 @@ def _texts(X: Iterable[str]) -> list[str]:
     if isinstance(X, str):
         raise ValueError("Iterable over raw text documents expected, string object received.")
     texts = list(X)
-    wrong = next((text for text in texts if not isinstance(text, str)), None)
-    if wrong is not None:
-        raise ValueError(f"expected texts, found {type(wrong).__name__}.")
+    wrong = [type(text).__name__ for text in texts if not isinstance(text, str)]
+    if wrong:
+        raise ValueError(f"expected texts, found {wrong[0]}.")
     return texts

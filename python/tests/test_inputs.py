@@ -182,6 +182,122 @@ def test_failed_partial_fits_change_nothing() -> None:
         assert estimator.model_.to_bytes() == before
 
 
+def test_models_that_had_grown_are_as_before() -> None:
+    wide = np.hstack([X, X])
+    model = rf.Similarity(rank=2, steps=50).fit(X, y)
+    pairs = rf.Pairs(rank=2, steps=50).fit(X, X[:9], [(0, 1), (2, 3)], [1.0, 2.0])
+    for estimator, call in [
+        (model, lambda: model.partial_fit(wide, triplets=[(0, 1, 100)], step_size=-1.0)),
+        (model, lambda: model.partial_fit(wide, y, triplets=[(0, 1, 100)])),
+        (pairs, lambda: pairs.partial_fit(wide, FRAME, [(0, 1)], [1.0])),
+    ]:
+        before, known = estimator.model_.to_bytes(), dict(vars(estimator))
+        with pytest.raises(ValueError):
+            call()
+        assert estimator.model_.to_bytes() == before
+        assert vars(estimator) == known
+
+
+@pytest.mark.parametrize(
+    ("estimator", "call"),
+    [
+        (rf.Similarity(), lambda model: model.partial_fit(X, y[:-1])),
+        (rf.Metric(), lambda model: model.partial_fit(X, y[:-1])),
+        (rf.Metric(rank=9), lambda model: model.partial_fit(X, y)),
+        (rf.Metric(), lambda model: model.partial_fit(X, pairs=[], same=[])),
+        (rf.Ranking(), lambda model: model.partial_fit(X, y[:-1])),
+        (rf.Multitask(rank=9), lambda model: model.partial_fit(X, y)),
+        (rf.Pairs(rank=9), lambda model: model.partial_fit(X, None, [(0, 1)], [1.0])),
+        (rf.Completion(rank=9), lambda model: model.partial_fit([1, 2], [1, 2], [1.0, 2.0])),
+        (rf.Map(dimensions=200), lambda model: model.partial_fit(np.ones((9, 9)) - np.eye(9))),
+    ],
+)
+def test_a_failed_beginning_leaves_nothing(estimator: Any, call: Any) -> None:
+    before = dict(vars(estimator))
+    with pytest.raises(ValueError):
+        call(estimator)
+    assert vars(estimator) == before
+
+
+def test_a_batch_out_of_many_rows_is_the_same_batch() -> None:
+    triplets = np.array([(149, 3, 60), (3, 149, 7)])
+    for rows in (X, sp.csr_matrix(X), FRAME):
+        one, two = (rf.Similarity(rank=2, steps=50).fit(rows, y) for _ in range(2))
+        one.partial_fit(rows, triplets=triplets)
+        learner = two.online(rows)
+        for triplet in triplets.tolist():
+            learner.learn(*triplet)
+        assert one.model_.to_bytes() == two.model_.to_bytes()
+
+
+@pytest.mark.parametrize("count", [0, -3])
+def test_counts_are_at_least_one(count: int) -> None:
+    completion = rf.Completion(rank=1, learner="als").fit(np.arange(60) % 6, np.arange(60) % 10, X[:60, 0])
+    ranking = rf.Ranking(rank=2).fit(X, y)
+    similarity = rf.Similarity(rank=2, steps=50).fit(X, y)
+    for call in (
+        lambda: completion.recommend(1, count),
+        lambda: completion.similar_items(1, count),
+        lambda: ranking.rank(X, count),
+        lambda: similarity.kneighbors(X, count),
+        lambda: rf.TextVectorizer(min_df=count).fit(["red car", "red apple"]),
+        lambda: rf.TextVectorizer(features=count).fit(["red car", "red apple"]),
+    ):
+        with pytest.raises(ValueError, match="at least 1"):
+            call()
+
+
+def test_texts_are_texts() -> None:
+    for wrong in ([None], [1], [b"red"], ["red", None], "red"):
+        with pytest.raises(ValueError):
+            rf.TextVectorizer(min_df=1).fit(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="feet"):
+        rf.TextVectorizer(min_df=1, strip="feet").fit(["red car"])
+
+
+def test_given_factors() -> None:
+    random = np.random.default_rng(0)
+    left, right = random.normal(size=(9, 2)), random.normal(size=(7, 2))
+    bias = random.normal(size=9)
+    users = [f"u{i}" for i in range(9)]
+    model = rf.Completion.from_factors(users, range(7), left, right, mean=3, user_bias=bias)
+    want = 3 + bias[:, None] + left @ right.T
+    np.testing.assert_allclose(model.predict(np.repeat(users, 7), np.tile(range(7), 9)), want.ravel(), rtol=1e-5)
+    np.testing.assert_allclose(model.user_factors_ @ model.item_factors_.T, left @ right.T, rtol=1e-5, atol=1e-6)
+    before = abs(model.predict(["new"], [3])[0] - 5)
+    model.partial_fit(["new"] * 2, [3, 4], [5.0, 5.0])
+    assert model.users_[-1] == "new" and abs(model.predict(["new"], [3])[0] - 5) < before
+    for change in (
+        {"users": users[:-1]},
+        {"users": users[:-1] + ["u0"]},
+        {"user_factors": left[:, :1]},
+        {"item_factors": right * np.nan},
+        {"user_bias": bias[:3]},
+        {"mean": np.inf},
+        {"clip": (5, 1)},
+        {"precision": "f16"},
+    ):
+        given = {"users": users, "items": range(7), "user_factors": left, "item_factors": right}
+        with pytest.raises(ValueError):
+            rf.Completion.from_factors(**(given | change))
+
+
+def test_given_components(tmp_path: Any) -> None:
+    components = np.random.default_rng(0).normal(size=(2, 4))
+    metric = rf.Metric.from_components(components, near=0.5, far=2.0)
+    np.testing.assert_allclose(metric.transform(X) @ metric.transform(X).T, X @ components.T @ components @ X.T)
+    metric.save(tmp_path / "m")
+    loaded = rf.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.partial_fit(X, y).transform(X), metric.partial_fit(X, y).transform(X))
+    assert loaded.set_params(rank=2).fit(X, y).learner_ == "flat"
+    with pytest.raises(ValueError, match="near and far"):
+        rf.Metric.from_components(components).partial_fit(X, y)
+    with pytest.raises(ValueError, match="belong together"):
+        rf.Metric.from_components(components, near=1.0)
+    with pytest.raises(ValueError, match="rank"):
+        rf.Metric.from_components(components.T)
+
+
 def test_fewer_features_have_the_words_of_scikit_learn() -> None:
     model = rf.Similarity(rank=2, steps=50).fit(X, y)
     for call in (lambda: model.transform(X[:, :3]), lambda: model.partial_fit(X[:, :3], y)):

@@ -39,6 +39,48 @@ def test_a_callback_stops_a_run() -> None:
     assert model.transform(X).shape == (2000, 3)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "use"),
+    [
+        (rf.Similarity(rank=2, steps=10**9, step_size=0.01), lambda model: model.kneighbors(X[:1], 3)),
+        (rf.Ranking(rank=2, epochs=10**6), lambda model: model.rank(X[:1], n=2)),
+        (rf.Metric(solver="online", rank=2, steps=10**9), lambda model: model.kneighbors(X[:1], 3)),
+    ],
+)
+def test_an_interrupted_estimator_can_be_used(estimator: Any, use: Any) -> None:
+    def callback(event: dict[str, Any]) -> None:
+        if event["event"] == "progress":
+            raise KeyboardInterrupt
+
+    estimator.set_params(callback=callback)
+    with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+        estimator.fit(X, y)
+    use(estimator)
+    assert estimator.n_features_in_ == 50
+
+
+def test_gossip_stops_while_it_chooses() -> None:
+    code = textwrap.dedent(
+        """
+        import os, signal, threading, numpy as np, rankfold as rf
+        users, items = np.divmod(np.arange(3000), 50)
+        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            rf.Gossip("completion", agents=3, rank=2, slots=10**9).fit(users, items, np.sin(users + items**2))
+        except KeyboardInterrupt:
+            print("stopped")
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "stopped\n"
+
+
+def test_the_command_starts_without_numpy() -> None:
+    code = "import sys, rankfold._command; print(sorted({'numpy', 'sklearn'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
 def test_an_error_in_a_callback_is_raised() -> None:
     def callback(event: dict[str, Any]) -> None:
         raise RuntimeError("mine")
@@ -96,7 +138,6 @@ def test_models_can_be_asked_and_taught_by_many_threads() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_children_of_a_fork_can_learn() -> None:
-    rf.Metric(rank=2, n_jobs=2).fit(X, y)
     code = "import os, numpy as np, rankfold as rf\n" + textwrap.dedent(
         """
         X, y = np.random.default_rng(0).normal(size=(300, 5)), np.arange(300) % 3

@@ -76,11 +76,51 @@ def test_parameters_are_the_options_of_the_library(estimator: Any) -> None:
     assert "Parameters\n" in inspect.getdoc(estimator)
 
 
+def test_options_of_the_future_need_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def option(name: str, kind: str, default: Any, **more: Any) -> dict[str, Any]:
+        usual = {"doc": "Text.", "shape": None, "range": "a number", "choices": [], "applies_to": None}
+        return usual | {"name": name, "kind": kind, "default": default} | more
+
+    table = [
+        option("rank", "text", "auto", shape="auto or K"),
+        option("size", "text", "0.5", shape="auto or X"),
+        option("init", "choice", None, choices=[["zero", ""], ["ridge", ""]]),
+        option("side", "flag", "false"),
+        option("depth", "integer", "3", range="at least 1"),
+        option("decay", "number", None),
+    ]
+    monkeypatch.setitem(_options.TABLES, "future", table)
+    made: Any = _options._class_for("future")
+    given = made(rank=7, init="ridge", side=True)._given()
+    assert given == [
+        ("rank", "7"), ("size", "0.5"), ("init", "ridge"), ("side", "true"), ("depth", "3")
+    ]  # fmt: skip
+    assert (made().rank, made().depth, made().decay) == ("auto", 3, None)
+    assert "rank : auto or K, default='auto'" in _options.documented("future")
+    assert 'rank: str | int | float | tuple[float, ...] = "auto"' in _stubs.written()
+    assert 'init: Literal["zero", "ridge"] | None = None' in _stubs.written()
+
+
+def test_a_rank_of_words_is_a_parameter_and_a_method() -> None:
+    model = rf.Ranking(rank=2).fit(X, y)
+    model.set_params(rank="auto")
+    assert model.rank == "auto" and clone(model).rank == "auto"
+    assert pickle.loads(pickle.dumps(model)).rank == "auto"
+    assert "rank='auto'" in repr(model)
+    assert model.rank(X, n=2).shape == (150, 2)
+
+
+def test_score_is_an_option_and_a_method() -> None:
+    model = rf.Similarity(rank=2, steps=50, score="cosine")
+    assert model.score_as == "cosine" and clone(model).get_params()["score_as"] == "cosine"
+    assert 0 < model.fit(X, y).score(X, y) <= 1
+
+
 def test_stubs_are_up_to_date() -> None:
     from pathlib import Path
 
     stub = Path(__file__).parents[1] / "rankfold" / "_options.pyi"
-    assert stub.read_text() == _stubs.written(), "run python -m rankfold._stubs"
+    assert stub.read_text() == _stubs.written(), "run scripts/test-python --stubs"
 
 
 def test_a_default_counts_as_not_given() -> None:
@@ -94,6 +134,9 @@ def test_ranks() -> None:
     assert rf.Similarity(steps=100).fit(X, y).rank_ == 4
     with pytest.raises(ValueError, match="n_features = 4"):
         rf.Similarity(rank=5, steps=100).fit(X, y)
+    for estimator in (rf.Metric(rank=5), rf.Multitask(rank=5), rf.Ranking(rank=5), rf.Kernel(rank=5)):
+        with pytest.raises(ValueError, match="n_features = 4"):
+            estimator.fit(X, y)
 
 
 def test_options_are_named_as_in_python() -> None:
@@ -168,6 +211,25 @@ def test_metadata_routing() -> None:
         model = rf.Multitask(rank=1).set_fit_request(tasks=True).set_score_request(tasks=True)
         scores = cross_val_score(model, X[:, :3], X[:, 3], cv=2, params={"tasks": tasks})
     assert np.all(scores > 0.5)
+
+
+def test_groups_are_routed() -> None:
+    import sklearn
+    from sklearn.model_selection import GroupKFold
+
+    groups = np.arange(150) % 5
+    model = make_pipeline(StandardScaler(), rf.Metric(rank=2), KNeighborsClassifier())
+    with sklearn.config_context(enable_metadata_routing=True):
+        scores = cross_val_score(model, X, y, cv=GroupKFold(3), params={"groups": groups})
+    assert np.all(scores > 0.8)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_output_can_be_a_frame(kind: str) -> None:
+    model = rf.Similarity(rank=2, steps=99).set_output(transform=kind).fit(X, y)
+    out = model.transform(X)
+    assert type(out).__module__.startswith(kind)
+    assert list(out.columns) == list(model.get_feature_names_out()) == ["similarity0", "similarity1"]
 
 
 def test_fitted_attributes(similarity: rf.Similarity) -> None:

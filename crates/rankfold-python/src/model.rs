@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use rankfold::data::{Features, Labelled};
 use rankfold::eval::{Scorer, nearest, nearest_among};
 use rankfold::form::Side;
-use rankfold::model::{Knowledge, Precise, Prepared, unit_rows};
+use rankfold::model::{Distances, Knowledge, Precise, Prepared, RatingFactors, unit_rows};
 use rankfold::task::{Evaluate, Online, RatingLearner, Recommendations, TaskLearner};
 use rankfold::{Error, Ids, Real, Result, Score};
 use serde_json::{Value, json};
@@ -46,27 +46,21 @@ impl State {
                 .map_err(|error| Box::new((error, State::Tasks(learner)))),
         }
     }
+}
 
-    /// The model at work, as its task does it.
-    fn into_work(self) -> std::result::Result<State, Unchanged> {
-        let State::Rest(model) = self else {
-            return Ok(self);
-        };
-        // Making a learner takes the model, and may fail.
-        let copy = (*model).clone();
-        let single = matches!(copy.form, Precise::F32(_));
-        let made = match &copy.knowledge {
-            Knowledge::Completion(_) if single => copy
-                .into_rating_learner()
-                .map(|l| State::Ratings32(Box::new(l))),
-            Knowledge::Completion(_) => copy
-                .into_rating_learner()
-                .map(|l| State::Ratings64(Box::new(l))),
-            Knowledge::Multitask(_) => copy.into_task_learner().map(|l| State::Tasks(Box::new(l))),
-            _ if single => copy.into_learner().map(|l| State::Online32(Box::new(l))),
-            _ => copy.into_learner().map(|l| State::Online64(Box::new(l))),
-        };
-        made.map_err(|error| Box::new((error, State::Rest(model))))
+/// The model at work, as its task does it.
+fn into_work(model: rankfold::Model) -> Result<State> {
+    let single = matches!(model.form, Precise::F32(_));
+    match &model.knowledge {
+        Knowledge::Completion(_) if single => model
+            .into_rating_learner()
+            .map(|l| State::Ratings32(Box::new(l))),
+        Knowledge::Completion(_) => model
+            .into_rating_learner()
+            .map(|l| State::Ratings64(Box::new(l))),
+        Knowledge::Multitask(_) => model.into_task_learner().map(|l| State::Tasks(Box::new(l))),
+        _ if single => model.into_learner().map(|l| State::Online32(Box::new(l))),
+        _ => model.into_learner().map(|l| State::Online64(Box::new(l))),
     }
 }
 
@@ -132,28 +126,45 @@ impl Model {
         .map_err(raised)
     }
 
-    /// Works on the model, without holding the interpreter.
+    /// Works on the model, without holding the interpreter. After an error the model is
+    /// what it was, also where it had grown or learned by then.
     pub fn work<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut State) -> Result<T> + Send,
     ) -> PyResult<T> {
-        py.detach(|| self.work_here(work)).map_err(raised)
-    }
-
-    /// The same where a step is shorter than to let the interpreter go.
-    pub fn work_here<T>(&self, work: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
-        let mut state = self.state.write().map_err(lost)?;
-        if let Some(State::Rest(_)) = &*state {
-            let before = state.take().ok_or_else(|| lost(PoisonError::new(())))?;
-            match before.into_work() {
-                Ok(after) => *state = Some(after),
-                Err(failed) => {
+        let worked = |state: &mut Option<State>| {
+            let (before, model) = match state.take().map(State::into_rest) {
+                Some(Ok(model)) => (model.clone(), model),
+                Some(Err(failed)) => {
                     let (error, before) = *failed;
                     *state = Some(before);
                     return Err(error);
                 }
-            }
+                None => return Err(lost(PoisonError::new(()))),
+            };
+            let worked = into_work(model).and_then(|mut after| {
+                let found = work(&mut after)?;
+                Ok((found, after))
+            });
+            let (found, after) = match worked {
+                Ok((found, after)) => (Ok(found), after),
+                Err(error) => (Err(error), State::Rest(Box::new(before))),
+            };
+            *state = Some(after);
+            found
+        };
+        py.detach(|| worked(&mut *self.state.write().map_err(lost)?))
+            .map_err(raised)
+    }
+
+    /// A step that is shorter than to let the interpreter go, and that does all or
+    /// nothing.
+    pub fn work_here<T>(&self, work: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        let mut state = self.state.write().map_err(lost)?;
+        if let Some(State::Rest(model)) = &*state {
+            // Making a learner takes the model, and may fail.
+            *state = Some(into_work((**model).clone())?);
         }
         work(state.as_mut().ok_or_else(|| lost(PoisonError::new(())))?)
     }
@@ -183,6 +194,11 @@ fn side_named(name: &str) -> PyResult<Side> {
             "`side` must be \"left\" or \"right\", found \"{other}\""
         ))),
     }
+}
+
+/// The entries of an array of any order, row by row.
+fn flat(array: &PyReadonlyArray2<'_, f64>) -> Vec<f64> {
+    array.as_array().iter().copied().collect()
 }
 
 fn names(ids: &Ids) -> Vec<String> {
@@ -237,6 +253,52 @@ impl Model {
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let model = py.detach(|| rankfold::Model::load(path));
+        model.map(Model::new).map_err(raised)
+    }
+
+    /// A model of ratings from the factors of users and items.
+    #[staticmethod]
+    #[pyo3(signature = (users, items, factors, mean=0.0, bias=None, scale=None, precision="f32"))]
+    fn of_ratings(
+        users: Vec<String>,
+        items: Vec<String>,
+        factors: (PyReadonlyArray2<'_, f64>, PyReadonlyArray2<'_, f64>),
+        mean: f64,
+        bias: Option<(Vec<f64>, Vec<f64>)>,
+        scale: Option<(f64, f64)>,
+        precision: &str,
+    ) -> PyResult<Self> {
+        let ids = |names: Vec<String>| names.iter().collect::<Ids>();
+        let given = RatingFactors {
+            ids: (ids(users), ids(items)),
+            rank: factors.0.as_array().ncols(),
+            factors: [flat(&factors.0), flat(&factors.1)],
+            mean,
+            bias: bias.map(|(users, items)| [users, items]),
+            scale,
+        };
+        let model = match precision {
+            "f64" => rankfold::Model::from_rating_factors::<f64>(given),
+            _ => rankfold::Model::from_rating_factors::<f32>(given),
+        };
+        model.map(Model::new).map_err(raised)
+    }
+
+    /// A metric from what each feature becomes, a row each.
+    #[staticmethod]
+    #[pyo3(signature = (factor, distances=None, precision="f64"))]
+    fn of_metric(
+        factor: PyReadonlyArray2<'_, f64>,
+        distances: Option<(f64, f64)>,
+        precision: &str,
+    ) -> PyResult<Self> {
+        let rank = factor.as_array().ncols();
+        let values = flat(&factor);
+        let distances = distances.map(|(near, far)| Distances { near, far });
+        let model = match precision {
+            "f64" => rankfold::Model::from_metric_factor::<f64>(&values, rank, distances),
+            _ => rankfold::Model::from_metric_factor::<f32>(&values, rank, distances),
+        };
         model.map(Model::new).map_err(raised)
     }
 

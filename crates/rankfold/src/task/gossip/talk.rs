@@ -149,7 +149,7 @@ impl<'a, 'r> Talk<'a, 'r> {
         let mut simulation = self.simulation(works, rho, steps)?;
         for slot in 1..=self.slots {
             simulation.slot()?;
-            if slot % self.every == 0 {
+            if slot % self.every == 0 || !self.driver.run.goes_on() {
                 self.go_on()?;
             }
         }

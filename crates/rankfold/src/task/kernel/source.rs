@@ -304,6 +304,12 @@ fn directions(rows: &Rows<f64>, wanted: Option<usize>, most: usize) -> Result<Ma
             }
         }
     }
+    if let Some(rank) = wanted.filter(|&rank| rank > d) {
+        return Err(Error::option(
+            "rank",
+            format!("is {rank}, above n_features = {d}"),
+        ));
+    }
     let (values, vectors) = eigen(&products)?;
     let rank = check_rank(&values, wanted, most)?;
     let mut out = Mat::zeros(rows.len(), rank);
