@@ -224,8 +224,9 @@ impl Similarity {
         let mut contests = Vec::new();
         for (choice, forms, found) in self.starts(inner, &splits, &judges)? {
             let runs = forms.into_iter().zip(inner).zip(&splits);
-            let runs =
-                runs.map(|((form, options), inputs)| Running::new(options, inputs, form, steps));
+            let runs = runs.map(|((form, options), inputs)| {
+                Running::new(options, inputs, form, steps, choice.init)
+            });
             let runs: Vec<Running<R>> = runs.collect::<Result<_>>()?;
             let step_size = Some(runs[0].stepper.step.size);
             let contest = Contest {
@@ -421,11 +422,12 @@ impl<R: Real> Running<R> {
         inputs: &Inputs<'_, R>,
         form: Form<R>,
         steps: u64,
+        init: Init,
     ) -> Result<Self> {
         let mut stepper = Stepper::new(options, form, 0, None)?;
         stepper.step.size = match options.step_size {
             Some(size) => size,
-            None => choose_step(options, inputs, &stepper, steps)?.0,
+            None => choose_step(options, inputs, &stepper, steps, init)?.0,
         };
         Ok(Running {
             stepper,

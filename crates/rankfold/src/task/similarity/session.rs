@@ -4,7 +4,9 @@
 use super::choose::Choice;
 use super::step_size::{self, Prefer};
 use super::stepper::Stepper;
-use super::{Classified, Negatives, Select, Similarity, SimilarityData, evaluate, evaluate_among};
+use super::{
+    Classified, Init, Negatives, Select, Similarity, SimilarityData, evaluate, evaluate_among,
+};
 use crate::eval::{Cosine, retrieval};
 use crate::form::{Form, FormRef};
 use crate::model::{Card, Classes, Distances, Knowledge, Metrics, Reading, Score};
@@ -86,8 +88,13 @@ impl Similarity {
             }
             None if options.rule().is_aroma() => work.stepper.step.size = options.confidence_r,
             None => {
-                let (size, trials) =
-                    choose_step(&options, &work.inputs, &work.stepper, course.total)?;
+                let (size, trials) = choose_step(
+                    &options,
+                    &work.inputs,
+                    &work.stepper,
+                    course.total,
+                    choice.init,
+                )?;
                 work.stepper.step.size = size;
                 work.trials.extend(trials);
             }
@@ -183,6 +190,7 @@ pub(super) fn choose_step<R: Real>(
     inputs: &Inputs<'_, R>,
     start: &Stepper<R>,
     total: u64,
+    init: Init,
 ) -> Result<(f64, Vec<Trial>)> {
     let seed = options.seed;
     let mut steps = match options.rule() {
@@ -225,7 +233,9 @@ pub(super) fn choose_step<R: Real>(
     let grid = step_size::grid(options.rule(), options.batch);
     let rows = inputs.sides();
     let hard = options.negatives != Negatives::Random;
-    let prefer = match hard || options.rule() == Rule::Lego {
+    // A start that tells classes apart already has more to lose than to gain.
+    let told = init == Init::Ridge;
+    let prefer = match hard || told || options.rule() == Rule::Lego {
         true => Prefer::Small,
         false => Prefer::Large,
     };
