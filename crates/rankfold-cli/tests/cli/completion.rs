@@ -898,12 +898,12 @@ fn bad_input_is_refused() {
         (
             "--rank",
             "0",
-            "a rank of at least 1, or a rising range `FIRST..LAST`",
+            "`auto`, a rank of at least 1, or a rising range `FIRST..LAST`",
         ),
         (
             "--rank",
             "5..2",
-            "a rank of at least 1, or a rising range `FIRST..LAST`",
+            "`auto`, a rank of at least 1, or a rising range `FIRST..LAST`",
         ),
         (
             "--clip",
