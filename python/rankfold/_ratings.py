@@ -252,7 +252,7 @@ class Completion(Estimator, CompletionOptions):
         self._counted()
         return self
 
-    def predict(self, users: Any, items: Any, return_std: bool = False) -> NDArray[np.float64]:
+    def predict(self, users: Any, items: Any, return_std: bool = False) -> Any:
         """Predict ratings.
 
         Parameters
@@ -261,19 +261,20 @@ class Completion(Estimator, CompletionOptions):
             Pairs of a user and an item. Of one that is not known, what is known of the
             other is predicted.
         return_std : bool, default=False
-            No model of ratings knows how sure it is; True is an error.
+            Also return the standard deviation of what each user would say. Only `bayes`
+            learns it; for other learners True is an error.
 
         Returns
         -------
-        ndarray of shape (m,)
-            Ratings, within the range of those of training.
+        ndarray of shape (m,), or two of them
+            Ratings, within the range of those of training, and standard deviations if
+            they are asked for.
         """
         model = self._check_fitted()
-        if return_std:
-            raise ValueError(f"a model of '{self.learner_}' does not know how sure it is")
         of_users, of_items = coded(users, "users")[0], coded(items, "items")[0]
         same_lengths(of_users[1], of_items[1], of_items[1])
-        return model.ratings(of_users, of_items)
+        ratings, deviations = model.ratings(of_users, of_items, return_std)
+        return (ratings, deviations) if return_std else ratings
 
     def recommend(
         self, user: Any, n: int = 10, exclude: Any = None, *, return_scores: bool = False

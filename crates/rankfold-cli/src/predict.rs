@@ -46,9 +46,10 @@ use crate::uncertainty::Uncertainty;
 /// each is printed. Of a task that the model does not know, what tasks have in common is used; such
 /// rows are counted.
 ///
-/// With --uncertainty, for models of AROMA, a line is `score sd low high`, and for
-/// triplets `score sd low high probability`: the probability that the positive
-/// ranks above the negative.
+/// With --uncertainty, for models of AROMA and ratings of `bayes`, a line is `score sd
+/// low high`, and for triplets `score sd low high probability`: the probability that
+/// the positive ranks above the negative. For ratings `sd` is that of what the user
+/// would say, noise included.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold predict model.safetensors pairs.txt --rows rows.svm
@@ -123,7 +124,7 @@ impl Predict {
             Knowledge::Metric => &["rows", "objects"],
             Knowledge::Ranking(_) => &["rows"],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &["rows"],
-            Knowledge::Completion(_) => &["columns"],
+            Knowledge::Completion(_) => &["columns", "uncertainty", "level"],
             Knowledge::Multitask(_) => &["task_column", "target_column", "ignore_column"],
         };
         let fields = fields_of(&model);
@@ -143,6 +144,7 @@ impl Predict {
                     model_file: &self.model,
                     input: &self.input,
                     columns: &self.columns,
+                    uncertainty: &self.uncertainty,
                     strict: self.strict,
                     start,
                 };

@@ -8,6 +8,7 @@ use rankfold::{ErrorKind, Model, Result};
 
 use crate::output::Output;
 use crate::scores::Scores;
+use crate::uncertainty::Uncertainty;
 
 /// What a model of ratings is asked for.
 pub struct UsersAndItems<'a> {
@@ -15,6 +16,7 @@ pub struct UsersAndItems<'a> {
     pub model_file: &'a Path,
     pub input: &'a Path,
     pub columns: &'a RatingColumns,
+    pub uncertainty: &'a Uncertainty,
     pub strict: bool,
     pub start: Instant,
 }
@@ -23,6 +25,10 @@ impl UsersAndItems<'_> {
     pub fn run(&self, output: &Output) -> Result<()> {
         let predictor = self.model.rating_predictor();
         let predictor = predictor.map_err(|e| e.in_file(self.model_file))?;
+        if self.uncertainty.wanted {
+            let known = self.model.check_rating_estimates();
+            known.map_err(|e| e.in_file(self.model_file))?;
+        }
         let (users, items) = self.model.rating_ids()?;
         let mut lines = RatingLines::open_pairs(self.input, self.columns)?;
         let mut scores = Scores::new(self.model, output)?;
@@ -42,7 +48,11 @@ impl UsersAndItems<'_> {
                 return Err(lines.error(message));
             }
             unknown += usize::from(u.is_none() || i.is_none());
-            let put = scores.put(predictor.rating(u, i));
+            let estimate = self.uncertainty.wanted.then(|| predictor.estimate(u, i));
+            let put = match estimate.flatten() {
+                Some(estimate) => scores.put_estimate(&estimate, self.uncertainty),
+                None => scores.put(predictor.rating(u, i)),
+            };
             put.map_err(|e| match e.kind {
                 ErrorKind::Input => lines.error(e.message),
                 _ => e,

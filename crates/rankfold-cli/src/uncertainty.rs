@@ -1,4 +1,5 @@
-//! `--uncertainty` of several commands: how sure a model of AROMA is of a score.
+//! `--uncertainty` of several commands: how sure a model of AROMA, or of ratings by `bayes`, is
+//! of a score.
 
 use clap::Args;
 use rankfold::model::Estimate;
@@ -6,7 +7,7 @@ use rankfold::model::Estimate;
 #[derive(Args)]
 pub struct Uncertainty {
     /// Add how sure the model is: standard deviation, the ends of an interval (see --level), and for
-    /// triplets the probability of their order; for models of AROMA
+    /// triplets the probability of their order; for models of AROMA and ratings of `bayes`
     #[arg(long = "uncertainty")]
     pub wanted: bool,
 

@@ -601,27 +601,39 @@ impl Model {
     }
 
     /// Ratings of pairs of a user and an item, by name; what is known of one where the
-    /// other is not.
+    /// other is not. With `sure` also their standard deviations, else an empty array.
+    #[allow(clippy::type_complexity)]
     fn ratings<'py>(
         &self,
         py: Python<'py>,
         users: (Vec<String>, PyReadonlyArray1<'py, i64>),
         items: (Vec<String>, PyReadonlyArray1<'py, i64>),
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        sure: bool,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
         let (of_users, of_items) = (users.1.as_slice()?, items.1.as_slice()?);
-        let found = self.ask(py, |model| {
+        let (found, deviations) = self.ask(py, |model| {
+            if sure {
+                model.check_rating_estimates()?;
+            }
             let (user_ids, item_ids) = model.rating_ids()?;
             let find = |names: &[String], ids: &Ids| -> Vec<Option<u32>> {
                 names.iter().map(|name| ids.find(name)).collect()
             };
             let (known_users, known_items) = (find(&users.0, user_ids), find(&items.0, item_ids));
             let predictor = model.rating_predictor()?;
-            let pairs = of_users.iter().zip(of_items);
-            Ok(pairs
-                .map(|(&u, &i)| predictor.rating(known_users[u as usize], known_items[i as usize]))
-                .collect::<Vec<f64>>())
+            let (mut found, mut deviations) = (Vec::new(), Vec::new());
+            for (&u, &i) in of_users.iter().zip(of_items) {
+                let (user, item) = (known_users[u as usize], known_items[i as usize]);
+                found.push(predictor.rating(user, item));
+                if sure {
+                    let estimate = predictor.estimate(user, item);
+                    deviations.push(estimate.map_or(f64::NAN, |e| e.sd));
+                }
+            }
+            Ok((found, deviations))
         })?;
-        Ok(PyArray1::from_vec(py, found))
+        let array = |values| PyArray1::from_vec(py, values);
+        Ok((array(found), array(deviations)))
     }
 
     /// The best items of users by number: ratings, and item numbers; -1 where nothing

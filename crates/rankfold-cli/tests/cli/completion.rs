@@ -396,6 +396,125 @@ fn predictions_keep_their_order_and_say_what_is_unknown() {
 }
 
 #[test]
+fn predictions_say_how_sure_they_are() {
+    let place = place();
+    trained(&place, &[]);
+    let ask = |more: &[&str]| place.run(&[&["predict", "m", "test.csv"][..], more].concat());
+    let plain = numbers(&ask(&[]));
+    let said = ask(&["--uncertainty"]);
+    let rows: Vec<Vec<f64>> = said
+        .stdout
+        .lines()
+        .map(|line| line.split('\t').map(|v| v.parse().unwrap()).collect())
+        .collect();
+    assert_eq!(rows.iter().map(|r| r[0]).collect::<Vec<_>>(), plain);
+    assert!(
+        rows.iter()
+            .all(|r| r[1] > 0.0 && r[2] < r[0] && r[0] < r[3])
+    );
+    // About as many ratings lie in the intervals as should.
+    let test = std::fs::read_to_string(place.path("test.csv")).unwrap();
+    let truth = test.lines().skip(1).map(|l| l.rsplit(',').next().unwrap());
+    let inside = truth.zip(&rows).filter(|(y, r)| {
+        let y: f64 = y.parse().unwrap();
+        (r[2]..r[3]).contains(&y)
+    });
+    let share = inside.count() as f64 / rows.len() as f64;
+    assert!(share > 0.88, "{share}");
+    let json = ask(&["--uncertainty", "--level", "0.5", "--json"]).json();
+    assert_eq!(json["sd"][3], rows[3][1]);
+    assert!(number(&json["high"][3]) < rows[3][3]);
+    // Of a stranger less is known, and of new ratings something.
+    place.write("p.csv", "user,item\nu3,i4\nnobody,i4\nnobody,nothing\n");
+    let sd = |model: &str| -> Vec<f64> {
+        let run = [
+            "predict",
+            model,
+            "p.csv",
+            "--uncertainty",
+            "--json",
+            "--quiet",
+        ];
+        let said = place.run(&run).json();
+        said["sd"].as_array().unwrap().iter().map(number).collect()
+    };
+    let found = sd("m");
+    assert!(found[0] < found[1] && found[1] < found[2], "{found:?}");
+    place.write(
+        "new.jsonl",
+        stream(&[("nobody", "i4", 3.0), ("nobody", "i7", 4.0)]),
+    );
+    assert_eq!(place.run(&["update", "m", "new.jsonl", "-o", "n"]).code, 0);
+    assert!(sd("n")[1] < found[1]);
+    trained(&place, &["--learner", "als", "--regularization", "0.5"]);
+    ask(&["--uncertainty"])
+        .refused("m: `als` does not learn how sure it is: expected a model of `bayes`");
+}
+
+#[test]
+fn the_rank_is_chosen() {
+    let place = place();
+    let said = train(&place, &["--rank", "auto", "--json"]).json();
+    assert!((2.0..=4.0).contains(&number(&said["rank"])), "{said}");
+    assert!(test_rmse(&place) < 0.15);
+    // Biases and noise alone: nothing is left to explain.
+    let mut text = "user,item,rating\n".to_owned();
+    for (u, i) in (0..300).map(|t| (t % 10, t / 10)) {
+        let key = rankfold::data::split_key(1, (1009 * u + i) as u64) >> 40;
+        let noise = key as f64 / f64::from(1 << 24) - 0.5;
+        text += &format!("u{u},i{i},{:.3}\n", u as f64 * 0.1 + (i % 3) as f64 + noise);
+    }
+    place.write("train.csv", &text);
+    let said = train(&place, &["--rank", "auto"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let found = place.run(&["eval", "m", "train.csv", "--json"]).json();
+    let [model, biases] = [&found["metrics"], &found["baseline"]["metrics"]];
+    assert!(
+        number(&model["rmse"]) < 1.1 * number(&biases["rmse"]),
+        "{found}"
+    );
+}
+
+#[test]
+fn exact_matrices_are_told_from_noise() {
+    let place = Place::new();
+    let value = |r: usize, c: usize| {
+        let (x, y) = (r as f64, c as f64);
+        (1.7 * x).sin() * (0.9 * y).cos() + 2.0 * (0.3 * x + 1.0).cos() * (2.1 * y).sin()
+    };
+    let (mut train, mut test) = (
+        "user,item,rating\n".to_owned(),
+        "user,item,rating\n".to_owned(),
+    );
+    for (r, c) in (0..600).map(|t| (t / 20, t % 20)) {
+        let line = format!("{r},{c},{:.15}\n", value(r, c));
+        match rankfold::data::split_key(3, (20 * r + c) as u64) % 100 < 55 {
+            true => train += &line,
+            false => test += &line,
+        }
+    }
+    place.write("train.csv", train);
+    place.write("test.csv", test);
+    let run = [
+        "train",
+        "completion",
+        "train.csv",
+        "-o",
+        "m",
+        "--clip",
+        "none",
+    ];
+    let said = place
+        .run(&[&run[..], &["--precision", "f64", "--json"]].concat())
+        .json();
+    assert_eq!(
+        (&said["learner"], &said["rank"]),
+        (&json!("grassmann"), &json!(2))
+    );
+    assert!(test_rmse(&place) < 1e-6, "{}", test_rmse(&place));
+}
+
+#[test]
 fn recommendations_leave_out_what_is_known() {
     let place = place();
     trained(&place, &["--clip", "none"]);
@@ -779,12 +898,12 @@ fn bad_input_is_refused() {
         (
             "--rank",
             "0",
-            "a rank of at least 1, or a rising range `FIRST..LAST`",
+            "`auto`, a rank of at least 1, or a rising range `FIRST..LAST`",
         ),
         (
             "--rank",
             "5..2",
-            "a rank of at least 1, or a rising range `FIRST..LAST`",
+            "`auto`, a rank of at least 1, or a rising range `FIRST..LAST`",
         ),
         (
             "--clip",

@@ -7,22 +7,31 @@
 //! with its uncertainty, and the penalty is a prior that is learned from the
 //! rows, together with the noise. So nothing is left to choose by validation.
 //!
+//! Some rows are noisier than others [Lakshminarayanan et al. 2011]: the entry of
+//! row i and column j has the precision τ u_i v_j, where u and v have gamma
+//! distributions around 1.
+//!
 //! The mean of the prior of a row may depend on which entries are known in its
-//! line: what somebody rated tells of them, whatever the rating was
-//! [Koren 2008]. It is a linear function of the pattern, itself learned, and used
-//! to learn only: the model is of rank k with biases, like any other.
+//! line (see [`super::pattern`]). It is used to learn only: the model is of rank k
+//! with biases, like any other.
+//!
+//! Factors that explain nothing can be dropped on the way, so that the rank is
+//! learned too: the prior draws them to zero, and they cost time only.
 
 use super::fitted::Fitted;
 use super::normal::Normal;
 use super::pass::BLOCK;
+use super::pattern::Pattern;
 use super::rowwise::Rowwise;
 use super::solve::{Limits, Observer, Run, Solved};
 use super::state::SolverState;
+use super::variances::{Sureness, Variances};
 use crate::Result;
 use crate::aligned::Aligned;
 use crate::kernel::{prefetch, vectorized};
 use crate::linalg::symmetric;
-use crate::parallel::map_rows;
+use crate::manifold::svd_of_product;
+use crate::parallel::{map_blocks, map_rows};
 use crate::random::normal_at;
 use crate::sparse::{Lines, View};
 use faer::Mat;
@@ -32,8 +41,10 @@ use faer::Mat;
 pub struct Bayes<'a> {
     /// The known entries.
     pub entries: View<'a>,
-    /// k.
+    /// k, at most.
     pub rank: usize,
+    /// Whether factors that explain nothing are dropped.
+    pub prune: bool,
     /// Whether rows and columns have biases; then all entries share a center too.
     pub biases: bool,
     /// Whether the pattern of known entries tells of rows and columns.
@@ -46,23 +57,34 @@ pub struct Bayes<'a> {
 
 const NAME: &str = "bayes";
 
-/// Half of what rows have in common with others of the same pattern is explained
-/// by it at this weight, as the rows of the pattern have length one.
-const PATTERN_RIDGE: f64 = 1.0;
-
-/// Conjugate gradient steps for the pattern in each sweep; they go on where those
-/// of the last sweep ended.
-const PATTERN_STEPS: usize = 3;
-
 /// Before so many sweeps a still noise is a plateau rather than the end.
 const LEAST_SWEEPS: usize = 15;
 
 /// The sweep from which on the pattern counts: before it rows mean little.
 const PATTERN_FROM: usize = 3;
 
+/// The sweep from which on rows have a noise of their own.
+const NOISE_FROM: usize = 5;
+
+/// The shape of the gamma distribution of what a row multiplies the precision of its
+/// entries by: it weighs as much as twice as many entries. Chosen on held-out ratings
+/// of MovieLens 100K and 1M, where 50 and 200 are about as good.
+const NOISE_SHAPE: f64 = 100.0;
+
+/// The ridge of what patterns tell of rows, and of columns: half of what rows have in
+/// common with others of the same pattern is explained by it at 1. Chosen on held-out
+/// ratings of MovieLens 100K and 1M.
+const PATTERN_RIDGE: [f64; 2] = [1.5, 0.5];
+
+/// Factors are dropped at every so many sweeps, and not before twice as many.
+const PRUNE_EVERY: usize = 4;
+
+/// Entries whose moments are added in single precision before the sum goes on in double.
+const CHUNK: usize = 16;
+
 /// Where the moments of a row stand: its mean, then the lower triangle of its
 /// second moments row by row. In single precision: they are statistics of few
-/// entries, and all sums over them are in double.
+/// entries, and all long sums over them are in double.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     /// Numbers of a row: its factors, and its bias at last.
@@ -81,6 +103,11 @@ impl Layout {
         }
     }
 
+    /// How many of the numbers are factors.
+    fn rank(&self) -> usize {
+        self.d - usize::from(self.biases)
+    }
+
     /// Where the second moment of two parts of a row is.
     fn second(&self, a: usize, b: usize) -> usize {
         let (a, b) = (a.max(b), a.min(b));
@@ -88,38 +115,68 @@ impl Layout {
     }
 }
 
-vectorized! {
-    /// The sum of the moments of a line, and that of its means times the values.
-    fn add_moments<>(sum: &mut [f64], weighted: &mut [f64], line: (&[u32], &[f64]), center: f64, moments: &[f32]) {
-        let (width, (index, value)) = (sum.len(), line);
-        for (at, (&j, &y)) in index.iter().zip(value).enumerate() {
-            if let Some(&later) = index.get(at + 4) {
-                prefetch(moments, later as usize * width, width);
-            }
-            let v = y - center;
-            let row = &moments[j as usize * width..][..width];
-            let (sums, rest) = sum.as_chunks_mut::<8>();
-            let (rows, _) = row.as_chunks::<8>();
-            debug_assert!(rest.is_empty());
-            for (s, r) in sums.iter_mut().zip(rows) {
-                for j in 0..8 {
-                    s[j] += f64::from(r[j]);
-                }
-            }
-            for (w, r) in weighted.iter_mut().zip(row) {
-                *w += v * f64::from(*r);
-            }
-        }
-    }
+/// What a line is added up from: its entries, how to center and scale them, and what is
+/// known of the other side.
+struct Gathered<'a> {
+    line: (&'a [u32], &'a [f64]),
+    center: f64,
+    scale: f64,
+    moments: &'a [f32],
+    weights: &'a [f32],
+}
+
+/// Sums over a line, each entry with the weight of its row on the other side.
+struct Sums {
+    /// Of moments.
+    moments: Vec<f64>,
+    /// Of values times means.
+    products: Vec<f64>,
+    /// The same of a chunk.
+    part: Vec<f32>,
+    part_products: Vec<f32>,
+    /// Of weights, of values, and of their squares.
+    weight: f64,
+    values: f64,
+    squares: f64,
 }
 
 vectorized! {
-    /// The sum of the rows of a line.
-    fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
-        let width = out.len();
-        for &j in index {
-            for (o, r) in out.iter_mut().zip(&rows[j as usize * width..][..width]) {
-                *o += r;
+    fn add_line<>(sums: &mut Sums, from: &Gathered<'_>) {
+        let width = sums.moments.len();
+        let (index, value) = from.line;
+        for start in (0..index.len()).step_by(CHUNK) {
+            sums.part.fill(0.0);
+            sums.part_products.fill(0.0);
+            for at in start..index.len().min(start + CHUNK) {
+                if let Some(&later) = index.get(at + 4) {
+                    prefetch(from.moments, later as usize * width, width);
+                }
+                let j = index[at] as usize;
+                let weight = from.weights[j];
+                let v = (value[at] - from.center) * from.scale;
+                let product = weight * v as f32;
+                let row = &from.moments[j * width..][..width];
+                let (parts, rest) = sums.part.as_chunks_mut::<8>();
+                let (rows, _) = row.as_chunks::<8>();
+                debug_assert!(rest.is_empty());
+                for (s, r) in parts.iter_mut().zip(rows) {
+                    for l in 0..8 {
+                        s[l] += weight * r[l];
+                    }
+                }
+                for (s, r) in sums.part_products.iter_mut().zip(row) {
+                    *s += product * *r;
+                }
+                let weight = f64::from(weight);
+                sums.weight += weight;
+                sums.values += weight * v;
+                sums.squares += weight * v * v;
+            }
+            for (s, p) in sums.moments.iter_mut().zip(&sums.part) {
+                *s += f64::from(*p);
+            }
+            for (s, p) in sums.products.iter_mut().zip(&sums.part_products) {
+                *s += f64::from(*p);
             }
         }
     }
@@ -129,10 +186,10 @@ vectorized! {
 #[derive(Debug)]
 struct Side<'a> {
     lines: Lines<'a>,
-    /// The same entries seen from the other side.
-    across: Lines<'a>,
     layout: Layout,
     moments: Aligned<f32>,
+    /// What the precision of the entries of each row is multiplied by.
+    weights: Vec<f32>,
     /// Prior means, a row each.
     expected: Rowwise,
     /// Prior precision, d×d.
@@ -141,15 +198,12 @@ struct Side<'a> {
     covariance: Mat<f64>,
     /// Rows that have entries.
     seen: usize,
-    /// What each place of a pattern adds to the prior mean, and what the patterns
-    /// of all rows add.
-    weights: Rowwise,
-    pattern: Rowwise,
+    pattern: Pattern<'a>,
     threads: usize,
 }
 
 impl<'a> Side<'a> {
-    fn new(lines: Lines<'a>, across: Lines<'a>, layout: Layout, threads: usize) -> Self {
+    fn new(lines: Lines<'a>, layout: Layout, pattern: Pattern<'a>, threads: usize) -> Self {
         let d = layout.d;
         let mut moments = Aligned::new();
         let room = moments.grow(lines.len() * layout.width);
@@ -160,15 +214,14 @@ impl<'a> Side<'a> {
         };
         Side {
             lines,
-            across,
             layout,
             moments,
+            weights: vec![1.0; lines.len()],
             expected: Rowwise::zero(lines.len(), d),
             precision: Mat::from_fn(d, d, |i, j| if i == j { first(i) } else { 0.0 }),
             covariance: Mat::zeros(d, d),
             seen: (0..lines.len()).filter(|&i| lines.count(i) > 0).count(),
-            weights: Rowwise::zero(across.len(), d),
-            pattern: Rowwise::zero(lines.len(), d),
+            pattern,
             threads,
         }
     }
@@ -176,10 +229,9 @@ impl<'a> Side<'a> {
     /// A random start: small means, hardly uncertain.
     fn start(&mut self, seed: u64) {
         let layout = self.layout;
-        let factors = layout.d - usize::from(layout.biases);
         for (i, row) in self.moments.chunks_exact_mut(layout.width).enumerate() {
-            for a in 0..factors {
-                row[a] = 0.1 * normal_at(seed, 1, i as u64, a as u64) as f32;
+            for a in 0..layout.rank() {
+                row[a] = 0.2 * normal_at(seed, 1, i as u64, a as u64) as f32;
             }
             for a in 0..layout.d {
                 for b in 0..=a {
@@ -191,12 +243,18 @@ impl<'a> Side<'a> {
     }
 
     /// Sets the distributions of all rows to what follows from the other side at
-    /// noise of precision τ. Returns the squared error of all entries that is
-    /// expected then.
-    fn update(&mut self, other: &Aligned<f32>, center: f64, scale: f64, tau: f64) -> f64 {
+    /// noise of precision τ, and then their weights where these `vary`. Returns the
+    /// weighted squared error of all entries that is expected then.
+    fn update(
+        &mut self,
+        other: &Side<'_>,
+        (center, scale): (f64, f64),
+        tau: f64,
+        vary: bool,
+    ) -> f64 {
         let (layout, lines) = (self.layout, self.lines);
         let (d, width) = (layout.d, layout.width);
-        let (expected, precision) = (&self.expected, &self.precision);
+        let (expected, precision, weights) = (&self.expected, &self.precision, &self.weights);
         let pieces = map_rows(
             &mut self.moments,
             width,
@@ -205,27 +263,41 @@ impl<'a> Side<'a> {
             |first, rows| {
                 let mut row_update = RowUpdate::new(layout);
                 let mut covariance = vec![0.0; d * d];
-                let mut error = 0.0;
+                let (mut total, mut found_weights) = (0.0, Vec::new());
                 for (i, row) in (first..).zip(rows.chunks_exact_mut(width)) {
-                    let (index, value) = lines.line(i);
-                    row_update.gather((index, value), center, scale, other);
+                    let line = lines.line(i);
+                    row_update.gather(&Gathered {
+                        line,
+                        center,
+                        scale,
+                        moments: &other.moments,
+                        weights: &other.weights,
+                    });
                     let prior = (&expected.row(i)[..d], precision);
-                    let (inverse, found) = row_update.solve(index.len(), prior, tau, row);
-                    error += found;
-                    if !index.is_empty() {
+                    let mut weight = f64::from(weights[i]);
+                    let (inverse, error) = row_update.solve(prior, tau * weight, row);
+                    if vary {
+                        let entries = line.0.len() as f64;
+                        weight = (NOISE_SHAPE + 0.5 * entries) / (NOISE_SHAPE + 0.5 * tau * error);
+                    }
+                    found_weights.push(weight as f32);
+                    total += weight * error;
+                    if !line.0.is_empty() {
                         for (sum, c) in covariance.iter_mut().zip(&inverse) {
                             *sum += c;
                         }
                     }
                 }
-                (covariance, error)
+                (covariance, total, found_weights)
             },
         );
         self.covariance = Mat::zeros(d, d);
         let mut total = 0.0;
-        for (covariance, error) in pieces {
+        self.weights.clear();
+        for (covariance, error, weights) in pieces {
             self.covariance += Mat::from_fn(d, d, |i, j| covariance[i * d + j]);
             total += error;
+            self.weights.extend(weights);
         }
         total
     }
@@ -244,65 +316,36 @@ impl<'a> Side<'a> {
         out
     }
 
-    /// The mean of `means` − `less` over rows that have entries.
-    fn center(&self, means: &Rowwise, less: &Rowwise) -> Vec<f64> {
-        let mut out = vec![0.0; means.width];
-        for i in (0..self.lines.len()).filter(|&i| self.lines.count(i) > 0) {
-            for ((o, m), l) in out.iter_mut().zip(means.row(i)).zip(less.row(i)) {
-                *o += m - l;
-            }
-        }
-        out.iter_mut().for_each(|o| *o /= self.seen.max(1) as f64);
-        out
-    }
-
-    /// Sets the prior means: what rows have in common, and what their patterns add.
-    fn expect(&mut self, means: &Rowwise) {
-        let center = self.center(means, &self.pattern);
-        let width = means.width;
-        for (i, row) in self.expected.data.chunks_exact_mut(width).enumerate() {
-            for ((e, c), p) in row.iter_mut().zip(&center).zip(self.pattern.row(i)) {
-                *e = c + p;
-            }
-        }
-    }
-
     /// Adds it to a state. All but the covariance follows from these, and the next sweep
     /// computes that anew.
-    fn put(&self, name: &str, implicit: bool, state: SolverState) -> SolverState {
+    fn put(&self, name: &str, state: SolverState) -> SolverState {
         let (width, count) = (self.layout.width, self.layout.second(self.layout.d, 0));
         let moment = |i, j| f64::from(self.moments[i * width + j]);
+        let weights: Vec<f64> = self.weights.iter().map(|w| f64::from(*w)).collect();
         let state = state
             .with_block(&format!("{name}.precision"), self.precision.clone())
             .with_block(
                 &format!("{name}.moments"),
                 Mat::from_fn(self.lines.len(), count, moment),
-            );
-        match implicit {
-            true => {
-                let weights = self.weights.to_mat(self.layout.d);
-                state.with_block(&format!("{name}.weights"), weights)
-            }
-            false => state,
-        }
+            )
+            .with_column(&format!("{name}.weights"), &weights);
+        self.pattern.put(name, state)
     }
 
     /// Takes it from a state.
-    fn take(&mut self, name: &str, implicit: bool, state: &SolverState) -> Result<()> {
+    fn take(&mut self, name: &str, state: &SolverState) -> Result<()> {
         let (d, width) = (self.layout.d, self.layout.width);
         let (rows, count) = (self.lines.len(), self.layout.second(d, 0));
         let precision = state.block(&format!("{name}.precision"), (d, d))?;
         let moments = state.block(&format!("{name}.moments"), (rows, count))?;
+        let weights = state.column(&format!("{name}.weights"), rows)?;
         self.precision = precision.clone();
+        self.weights = weights.iter().map(|w| *w as f32).collect();
         for (i, row) in self.moments.chunks_exact_mut(width).enumerate() {
             (0..count).for_each(|j| row[j] = moments[(i, j)] as f32);
         }
-        if implicit {
-            let weights = state.block(&format!("{name}.weights"), (self.across.len(), d))?;
-            self.weights = Rowwise::from_mat(weights);
-            self.pattern = self.spread(&self.weights, &self.lengths());
-        }
-        self.expect(&self.means());
+        self.pattern.take(name, state)?;
+        self.expected = self.pattern.expected(&self.means());
         Ok(())
     }
 
@@ -310,9 +353,9 @@ impl<'a> Side<'a> {
     fn learn_prior(&mut self, with_pattern: bool) {
         let (d, means) = (self.layout.d, self.means());
         if with_pattern {
-            self.learn_pattern(&means);
+            self.pattern.learn(&means);
         }
-        self.expect(&means);
+        self.expected = self.pattern.expected(&means);
         let mut spread = self.covariance.clone();
         for i in (0..self.lines.len()).filter(|&i| self.lines.count(i) > 0) {
             let (m, e) = (means.row(i), self.expected.row(i));
@@ -323,138 +366,117 @@ impl<'a> Side<'a> {
             }
         }
         let spread = faer::Scale(1.0 / self.seen.max(1) as f64) * symmetric::part(&spread);
-        // Where rows all agree the prior would become certain: it keeps a width.
-        let inverse = symmetric::map(&spread, |value| 1.0 / value.max(1e-9));
-        if let Some(inverse) = inverse {
-            self.precision = symmetric::part(&inverse);
+        if let Some(precision) = certain_up_to(&spread) {
+            self.precision = precision;
         }
     }
 
-    /// 1/√n for each row.
-    fn lengths(&self) -> Vec<f64> {
-        let length = |i: usize| 1.0 / (self.lines.count(i).max(1) as f64).sqrt();
-        (0..self.lines.len()).map(length).collect()
-    }
-
-    /// Sums over lines.
-    fn sums(&self, lines: Lines<'_>, rows: &Rowwise) -> Rowwise {
-        let mut out = Rowwise::zero(lines.len(), self.layout.d);
-        let width = out.width;
-        map_rows(&mut out.data, width, BLOCK, self.threads, |first, out| {
-            for (i, out) in (first..).zip(out.chunks_exact_mut(width)) {
-                add_rows(out, lines.line(i).0, &rows.data);
-            }
-        });
-        out
-    }
-
-    /// Z ↦ P Z for the pattern P, whose rows have length one.
-    fn spread(&self, z: &Rowwise, lengths: &[f64]) -> Rowwise {
-        let mut out = self.sums(self.lines, z);
-        scale_rows(&mut out, lengths);
-        out
-    }
-
-    /// X ↦ Pᵀ X.
-    fn collect(&self, mut x: Rowwise, lengths: &[f64]) -> Rowwise {
-        scale_rows(&mut x, lengths);
-        self.sums(self.across, &x)
-    }
-
-    /// A few steps towards the Y of least ‖M − P Y‖² + κ‖Y‖², where M are the
-    /// means less their common part; each column is a problem of its own.
-    fn learn_pattern(&mut self, means: &Rowwise) {
-        let (lengths, width) = (self.lengths(), means.width);
-        let center = self.center(means, &self.pattern);
-        let mut left = means.clone();
-        for row in left.data.chunks_exact_mut(width) {
-            for (r, c) in row.iter_mut().zip(&center) {
-                *r -= c;
-            }
-        }
-        let normal = |side: &Self, z: &Rowwise| {
-            let mut out = side.collect(side.spread(z, &lengths), &lengths);
-            for (o, z) in out.data.iter_mut().zip(&z.data[..]) {
-                *o += PATTERN_RIDGE * z;
-            }
-            out
-        };
-        let mut residual = self.collect(left, &lengths);
-        let started = normal(self, &self.weights);
-        for (r, s) in residual.data.iter_mut().zip(&started.data[..]) {
-            *r -= s;
-        }
-        let mut direction = residual.clone();
-        let mut square = column_dots(&residual, &residual);
-        for _ in 0..PATTERN_STEPS {
-            let turned = normal(self, &direction);
-            let curvature = column_dots(&direction, &turned);
-            let step = ratios(&square, &curvature);
-            add_columns(&mut self.weights, &direction, &step, 1.0);
-            add_columns(&mut residual, &turned, &step, -1.0);
-            let next = column_dots(&residual, &residual);
-            let kept = ratios(&next, &square);
-            for (d, r) in direction
-                .data
-                .chunks_exact_mut(width)
-                .zip(residual.data.chunks_exact(width))
-            {
-                for ((d, r), k) in d.iter_mut().zip(r).zip(&kept) {
-                    *d = r + k * *d;
+    /// The second moments of what multiplies the other side, for the row of a typical
+    /// entry: of the distributions, or of their means alone.
+    fn moment(&self, whole: bool) -> Mat<f64> {
+        let Layout { d, width, .. } = self.layout;
+        let last = self.layout.rank();
+        let mut sum = Mat::<f64>::zeros(d, d);
+        let mut entries = 0.0;
+        for (i, row) in self.moments.chunks_exact(width).enumerate() {
+            let count = self.lines.count(i) as f64;
+            entries += count;
+            for a in 0..d {
+                for b in 0..=a {
+                    let value = match (a == last, b == last) {
+                        (true, true) => 1.0,
+                        (true, false) => row[b],
+                        _ if whole => row[self.layout.second(a, b)],
+                        _ => row[a] * row[b],
+                    };
+                    sum[(a, b)] += count * f64::from(value);
                 }
             }
-            square = next;
         }
-        self.pattern = self.spread(&self.weights, &lengths);
+        let scale = if entries > 0.0 { 1.0 / entries } else { 0.0 };
+        Mat::from_fn(d, d, |i, j| scale * sum[(i.max(j), i.min(j))])
     }
-}
 
-fn scale_rows(rows: &mut Rowwise, scales: &[f64]) {
-    let width = rows.width;
-    for (row, scale) in rows.data.chunks_exact_mut(width).zip(scales) {
-        row.iter_mut().for_each(|r| *r *= scale);
-    }
-}
-
-fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
-    let mut out = vec![0.0; a.width];
-    for (a, b) in a
-        .data
-        .chunks_exact(a.width)
-        .zip(b.data.chunks_exact(a.width))
-    {
-        for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
-            *o += a * b;
-        }
-    }
-    out
-}
-
-/// a/b, and 0 where b is not above 0.
-fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
-    let pairs = a.iter().zip(b);
-    pairs
-        .map(|(a, b)| if *b > 0.0 { a / b } else { 0.0 })
-        .collect()
-}
-
-fn add_columns(to: &mut Rowwise, from: &Rowwise, scales: &[f64], sign: f64) {
-    let width = to.width;
-    let rows = to.data.chunks_exact_mut(width);
-    for (to, from) in rows.zip(from.data.chunks_exact(width)) {
-        for ((t, f), s) in to.iter_mut().zip(from).zip(scales) {
-            *t += sign * s * f;
+    /// The variances of predictions, given the moments of the other side and of this.
+    fn variances(&self, other: &Mat<f64>, own: &Mat<f64>, spread: f64) -> Variances {
+        let Layout { d, width, .. } = self.layout;
+        let pairs = || (0..d).flat_map(|a| (0..d).map(move |b| (a, b)));
+        let square = spread * spread;
+        let line = |row: &[f32]| {
+            let covariance = |a: usize, b: usize| {
+                f64::from(row[self.layout.second(a, b)]) - f64::from(row[a]) * f64::from(row[b])
+            };
+            let sum: f64 = pairs().map(|(a, b)| covariance(a, b) * other[(a, b)]).sum();
+            square * sum.max(0.0)
+        };
+        // Of a line of which nothing is known the bias is missing too.
+        let last = self.layout.rank();
+        let bias: f64 = match self.layout.biases {
+            true => {
+                let rows = self.moments.chunks_exact(width);
+                let squares = rows.map(|row| f64::from(row[self.layout.second(last, last)]));
+                squares.sum::<f64>() / self.lines.len().max(1) as f64
+            }
+            false => 0.0,
+        };
+        let factors = pairs().filter(|&(a, b)| a < last && b < last);
+        let factors: f64 = factors.map(|(a, b)| own[(a, b)] * other[(a, b)]).sum();
+        Variances {
+            line: self.moments.chunks_exact(width).map(line).collect(),
+            noise: self.weights.iter().map(|w| 1.0 / f64::from(*w)).collect(),
+            unknown: square * (factors + bias).max(0.0),
         }
     }
+
+    /// The same rows with their factors times T, k×k'.
+    fn turned(&self, t: &Mat<f64>) -> Side<'a> {
+        let layout = Layout::new(t.ncols(), self.layout.biases);
+        let (k, d) = (self.layout.rank(), self.layout.d);
+        // The bias stays as it is.
+        let whole = Mat::from_fn(d, layout.d, |i, j| match (i < k, j < t.ncols()) {
+            (true, true) => t[(i, j)],
+            (false, false) => 1.0,
+            _ => 0.0,
+        });
+        let pattern = self.pattern.turned(&whole);
+        let mut out = Side::new(self.lines, layout, pattern, self.threads);
+        out.weights.clone_from(&self.weights);
+        let rows = self.moments.chunks_exact(self.layout.width);
+        for (to, from) in out.moments.chunks_exact_mut(layout.width).zip(rows) {
+            let second = |a: usize, b: usize| f64::from(from[self.layout.second(a, b)]);
+            let second = Mat::from_fn(d, d, second);
+            let turned = whole.transpose() * second * &whole;
+            for a in 0..layout.d {
+                to[a] = (0..d)
+                    .map(|b| f64::from(from[b]) * whole[(b, a)])
+                    .sum::<f64>() as f32;
+                for b in 0..=a {
+                    to[layout.second(a, b)] = turned[(a, b)] as f32;
+                }
+            }
+        }
+        out.expected = out.pattern.expected(&out.means());
+        let spread = certain_up_to(&self.precision);
+        let turned = spread.map(|spread| whole.transpose() * spread * &whole);
+        if let Some(precision) = turned.and_then(|spread| certain_up_to(&symmetric::part(&spread)))
+        {
+            out.precision = precision;
+        }
+        out
+    }
+}
+
+/// The inverse of a covariance. Where rows all agree the prior would become certain: it
+/// keeps a width.
+fn certain_up_to(spread: &Mat<f64>) -> Option<Mat<f64>> {
+    let inverse = symmetric::map(spread, |value| 1.0 / value.max(1e-9));
+    inverse.map(|inverse| symmetric::part(&inverse))
 }
 
 /// The normal equations of one row.
 struct RowUpdate {
     layout: Layout,
-    sum: Vec<f64>,
-    weighted: Vec<f64>,
-    values: f64,
-    squares: f64,
+    sums: Sums,
     normal: Normal,
 }
 
@@ -462,54 +484,56 @@ impl RowUpdate {
     fn new(layout: Layout) -> Self {
         RowUpdate {
             layout,
-            sum: vec![0.0; layout.width],
-            weighted: vec![0.0; layout.d],
-            values: 0.0,
-            squares: 0.0,
+            sums: Sums {
+                moments: vec![0.0; layout.width],
+                products: vec![0.0; layout.d],
+                part: vec![0.0; layout.width],
+                part_products: vec![0.0; layout.d],
+                weight: 0.0,
+                values: 0.0,
+                squares: 0.0,
+            },
             normal: Normal::new(crate::kernel::row_width::<f64>(layout.d)),
         }
     }
 
-    fn gather(&mut self, line: (&[u32], &[f64]), center: f64, scale: f64, other: &[f32]) {
-        self.sum.fill(0.0);
-        self.weighted.fill(0.0);
-        add_moments(&mut self.sum, &mut self.weighted, line, center, other);
-        self.weighted.iter_mut().for_each(|w| *w *= scale);
-        let centered = || line.1.iter().map(|y| (y - center) * scale);
-        self.values = centered().sum();
-        self.squares = centered().map(|v| v * v).sum();
+    fn gather(&mut self, from: &Gathered<'_>) {
+        let sums = &mut self.sums;
+        sums.moments.fill(0.0);
+        sums.products.fill(0.0);
+        (sums.weight, sums.values, sums.squares) = (0.0, 0.0, 0.0);
+        add_line(sums, from);
     }
 
     /// E[x xᵀ] summed over the line, where x is what multiplies part a or b of
     /// this row: the factors of the other side, and 1 for the bias.
-    fn gram(&self, a: usize, b: usize, entries: usize) -> f64 {
+    fn gram(&self, a: usize, b: usize) -> f64 {
         let last = self.layout.d - 1;
         match (
             self.layout.biases && a == last,
             self.layout.biases && b == last,
         ) {
-            (false, false) => self.sum[self.layout.second(a, b)],
-            (false, true) => self.sum[a],
-            (true, false) => self.sum[b],
-            (true, true) => entries as f64,
+            (false, false) => self.sums.moments[self.layout.second(a, b)],
+            (false, true) => self.sums.moments[a],
+            (true, false) => self.sums.moments[b],
+            (true, true) => self.sums.weight,
         }
     }
 
     /// E[(value − bias of the other side) x], summed.
     fn target(&self, a: usize) -> f64 {
-        let last = self.layout.d - 1;
+        let (last, sums) = (self.layout.d - 1, &self.sums);
         match self.layout.biases {
-            false => self.weighted[a],
-            true if a == last => self.values - self.sum[last],
-            true => self.weighted[a] - self.sum[self.layout.second(last, a)],
+            false => sums.products[a],
+            true if a == last => sums.values - sums.moments[last],
+            true => sums.products[a] - sums.moments[self.layout.second(last, a)],
         }
     }
 
     /// Writes the moments of the row. Returns its covariance, and the squared
-    /// error of its entries that is expected then.
+    /// error of its entries that is expected then, as the other side weighs them.
     fn solve(
         &mut self,
-        entries: usize,
         (expected, precision): (&[f64], &Mat<f64>),
         tau: f64,
         row: &mut [f32],
@@ -518,22 +542,24 @@ impl RowUpdate {
         let width = self.normal.width;
         for a in 0..d {
             for b in a..d {
-                self.normal.a[a * width + b] = tau * self.gram(a, b, entries) + precision[(a, b)];
+                self.normal.a[a * width + b] = tau * self.gram(a, b) + precision[(a, b)];
             }
             let prior: f64 = (0..d).map(|b| precision[(a, b)] * expected[b]).sum();
             self.normal.b[a] = tau * self.target(a) + prior;
         }
         if !self.normal.factor(d) {
             // Beyond working precision; the row stays as it was.
-            return (vec![0.0; d * d], self.squares);
+            return (vec![0.0; d * d], self.sums.squares);
         }
         self.normal.solve(d);
         let covariance = self.normal.inverse(d);
         let mean = &self.normal.b[..d];
-        let last = d - 1;
+        let (last, sums) = (d - 1, &self.sums);
         let mut error = match layout.biases {
-            false => self.squares,
-            true => self.squares - 2.0 * self.weighted[last] + self.sum[layout.second(last, last)],
+            false => sums.squares,
+            true => {
+                sums.squares - 2.0 * sums.products[last] + sums.moments[layout.second(last, last)]
+            }
         };
         for a in 0..d {
             row[a] = mean[a] as f32;
@@ -541,7 +567,7 @@ impl RowUpdate {
                 let second = covariance[a * d + b] + mean[a] * mean[b];
                 row[layout.second(a, b)] = second as f32;
                 let twice = if a == b { 1.0 } else { 2.0 };
-                error += twice * self.gram(a, b, entries) * second;
+                error += twice * self.gram(a, b) * second;
             }
             error -= 2.0 * self.target(a) * mean[a];
         }
@@ -554,16 +580,27 @@ impl RowUpdate {
 pub struct Posterior<'a> {
     left: Side<'a>,
     right: Side<'a>,
-    rank: usize,
-    biases: bool,
     center: f64,
     spread: f64,
+    /// The precision of entries, in units of their spread, and that of the sweep before.
+    tau: f64,
+    before: f64,
 }
 
 impl Posterior<'_> {
+    /// k.
+    pub fn rank(&self) -> usize {
+        self.left.layout.rank()
+    }
+
+    /// The root mean square of the noise of entries.
+    pub fn noise(&self) -> f64 {
+        self.spread / self.tau.sqrt()
+    }
+
     /// The model: the means of all rows.
     pub fn model(&self) -> Fitted {
-        let (k, root) = (self.rank, self.spread.sqrt());
+        let (k, root) = (self.rank(), self.spread.sqrt());
         let factor = |side: &Side<'_>| faer::Scale(root) * side.means().to_mat(k);
         let bias = |side: &Side<'_>| {
             let means = side.means();
@@ -571,14 +608,100 @@ impl Posterior<'_> {
                 .map(|i| self.spread * means.row(i)[k])
                 .collect()
         };
+        let biases = self.left.layout.biases;
         Fitted {
             left: factor(&self.left),
             right: factor(&self.right),
-            biases: self.biases.then(|| [bias(&self.left), bias(&self.right)]),
+            biases: biases.then(|| [bias(&self.left), bias(&self.right)]),
             center: self.center,
         }
     }
+
+    /// How sure the model is of entries that it has not seen.
+    pub fn sureness(&self) -> Sureness {
+        let (left, right) = (self.left.moment(true), self.right.moment(true));
+        let sides = [
+            self.left.variances(&right, &left, self.spread),
+            self.right
+                .variances(&self.left.moment(false), &right, self.spread),
+        ];
+        let scale = self.scale(&sides);
+        Sureness { sides, scale }
+    }
+
+    /// The factor at which errors are as large as their variances say, in the mean.
+    /// Known entries were learned from: without entry t its error would be e / (1 − h)
+    /// and its variance σ² / (1 − h), where h is the share of the noise that is not
+    /// known of its lines.
+    fn scale(&self, [users, items]: &[Variances; 2]) -> f64 {
+        let (left, right) = (self.left.lines, &self.right);
+        let (d, k, noise) = (self.left.layout.d, self.rank(), self.noise().powi(2));
+        let pieces = map_blocks(left.len(), BLOCK, self.left.threads, |rows| {
+            let (mut sum, mut count) = (0.0, 0usize);
+            for i in rows {
+                let (index, value) = left.line(i);
+                let l = &self.left.moments[i * self.left.layout.width..][..d];
+                for (&j, &y) in index.iter().zip(value) {
+                    let j = j as usize;
+                    let r = &right.moments[j * right.layout.width..][..d];
+                    let factors: f32 = l[..k].iter().zip(&r[..k]).map(|(l, r)| l * r).sum();
+                    let biases = if d > k { l[k] + r[k] } else { 0.0 };
+                    let found = self.center + self.spread * f64::from(factors + biases);
+                    let own = noise * users.noise[i] * items.noise[j];
+                    let share = ((users.line[i] + items.line[j]) / own.max(f64::MIN_POSITIVE))
+                        .min(MOST_SHARE);
+                    sum += (y - found).powi(2) / (own * (1.0 - share)).max(f64::MIN_POSITIVE);
+                    count += 1;
+                }
+            }
+            (sum, count)
+        });
+        let count: usize = pieces.iter().map(|p| p.1).sum();
+        let scale = pieces.iter().map(|p| p.0).sum::<f64>() / count.max(1) as f64;
+        if scale.is_finite() && scale > 0.0 {
+            scale
+        } else {
+            1.0
+        }
+    }
+
+    /// Drops the factors of W, in the order of its singular values, whose mean square is
+    /// below the given share of that of the noise.
+    fn prune(&mut self, share: f64) {
+        let k = self.rank();
+        let (left, right) = (self.left.means().to_mat(k), self.right.means().to_mat(k));
+        let Some((p, sigma, q)) = svd_of_product(&left, &right, k) else {
+            return;
+        };
+        let places = (self.left.seen * self.right.seen).max(1) as f64;
+        let least = share / self.tau.min(PRUNE_NOISE);
+        let kept = sigma.iter().filter(|&&s| s * s > least * places).count();
+        // Without biases something must be left.
+        let kept = kept.max(usize::from(!self.left.layout.biases));
+        if kept >= k {
+            return;
+        }
+        let root = |m: Mat<f64>| Mat::from_fn(k, kept, |i, j| m[(i, j)] / sigma[j].sqrt());
+        let maps = [
+            root(right.transpose() * q.subcols(0, kept)),
+            root(left.transpose() * p.subcols(0, kept)),
+        ];
+        if maps.iter().all(|map| map.is_all_finite()) {
+            self.left = self.left.turned(&maps[0]);
+            self.right = self.right.turned(&maps[1]);
+        }
+    }
 }
+
+/// An entry is never taken for that of a line by itself to more than this share.
+const MOST_SHARE: f64 = 0.9;
+
+/// Factors below this share of the noise are dropped. On held-out ratings of MovieLens
+/// 100K ten times as much costs .001.
+const PRUNE_SHARE: f64 = 3e-6;
+
+/// The precision, in units of the spread of entries, beyond which noise is none.
+const PRUNE_NOISE: f64 = 1e6;
 
 impl<'a> Bayes<'a> {
     /// Sweeps over both sides, at most so many; it stops earlier when the noise
@@ -589,17 +712,10 @@ impl<'a> Bayes<'a> {
         sweeps: usize,
         tolerance: f64,
         observer: Observer<'_, Posterior<'a>>,
-    ) -> Solved<Fitted> {
-        let mut start = self.start();
+    ) -> Solved<Posterior<'a>> {
+        let mut start = self.start(self.rank);
         start.right.start(self.seed);
-        self.run(
-            start,
-            [1.0, f64::INFINITY],
-            None,
-            sweeps,
-            tolerance,
-            observer,
-        )
+        self.run(start, None, sweeps, tolerance, observer)
     }
 
     /// More sweeps from the state of one; an error where it does not fit the entries.
@@ -609,18 +725,21 @@ impl<'a> Bayes<'a> {
         sweeps: usize,
         tolerance: f64,
         observer: Observer<'_, Posterior<'a>>,
-    ) -> Result<Solved<Fitted>> {
+    ) -> Result<Solved<Posterior<'a>>> {
         state.check(NAME)?;
-        let mut start = self.start();
-        start.left.take("left", self.implicit, state)?;
-        start.right.take("right", self.implicit, state)?;
-        let taus = [state.number("tau")?, state.number("tau_before")?];
-        Ok(self.run(start, taus, Some(state), sweeps, tolerance, observer))
+        let factors = state.number("factors")?;
+        let rank = (0..=self.rank).find(|&k| k as f64 == factors);
+        let rank = rank.ok_or_else(|| crate::Error::input("the state has another rank"))?;
+        let mut start = self.start(rank);
+        start.left.take("left", state)?;
+        start.right.take("right", state)?;
+        (start.tau, start.before) = (state.number("tau")?, state.number("tau_before")?);
+        Ok(self.run(start, Some(state), sweeps, tolerance, observer))
     }
 
     /// Before the first sweep.
-    fn start(&self) -> Posterior<'a> {
-        let layout = Layout::new(self.rank, self.biases);
+    fn start(&self, rank: usize) -> Posterior<'a> {
+        let layout = Layout::new(rank, self.biases);
         let View { rows, columns, .. } = self.entries;
         let center = if self.biases {
             self.entries.mean()
@@ -629,53 +748,63 @@ impl<'a> Bayes<'a> {
         };
         // In units of the spread of the values, so that the start suits any scale.
         let spread = self.entries.mean_square(center).sqrt();
+        let side = |lines: Lines<'a>, across: Lines<'a>, ridge: f64| {
+            let ridge = self.implicit.then_some(ridge);
+            let pattern = Pattern::new(lines, across, layout.d, ridge, self.threads);
+            Side::new(lines, layout, pattern, self.threads)
+        };
         Posterior {
-            left: Side::new(rows, columns, layout, self.threads),
-            right: Side::new(columns, rows, layout, self.threads),
-            rank: self.rank,
-            biases: self.biases,
+            left: side(rows, columns, PATTERN_RIDGE[0]),
+            right: side(columns, rows, PATTERN_RIDGE[1]),
             center,
             spread: if spread > 0.0 { spread } else { 1.0 },
+            tau: 1.0,
+            before: f64::INFINITY,
         }
     }
 
     fn run(
         &self,
-        mut posterior: Posterior<'a>,
-        [mut tau, mut before]: [f64; 2],
+        mut at: Posterior<'a>,
         state: Option<&SolverState>,
         sweeps: usize,
         tolerance: f64,
         observer: Observer<'_, Posterior<'a>>,
-    ) -> Solved<Fitted> {
-        let (center, spread) = (posterior.center, posterior.spread);
+    ) -> Solved<Posterior<'a>> {
+        let units = (at.center, 1.0 / at.spread);
         let count = self.entries.count.max(1) as f64;
         let limits = Limits {
             iterations: sweeps,
             ..Limits::default()
         };
-        let noise = |tau: f64| spread / tau.sqrt();
-        let mut run = Run::new(NAME, state, noise(tau), limits, observer);
-        let settled = |sweeps: usize, before: f64, tau: f64| {
-            let change = ((before / tau).sqrt() - 1.0).abs();
+        let mut run = Run::new(NAME, state, at.noise(), limits, observer);
+        let settled = |sweeps: usize, at: &Posterior<'_>| {
+            let change = ((at.before / at.tau).sqrt() - 1.0).abs();
             sweeps >= LEAST_SWEEPS && change < tolerance
         };
-        while run.goes_on_unless(settled(run.iterations, before, tau)) {
-            let Posterior { left, right, .. } = &mut posterior;
-            let pattern = self.implicit && run.iterations + 1 >= PATTERN_FROM;
-            left.update(&right.moments, center, 1.0 / spread, tau);
+        while run.goes_on_unless(settled(run.iterations, &at)) {
+            let sweep = run.iterations + 1;
+            let (pattern, vary) = (sweep >= PATTERN_FROM, sweep >= NOISE_FROM);
+            let Posterior {
+                left, right, tau, ..
+            } = &mut at;
+            left.update(right, units, *tau, vary);
             left.learn_prior(pattern);
-            let error = right.update(&left.moments, center, 1.0 / spread, tau);
-            before = std::mem::replace(&mut tau, count / error.max(1e-12 * count));
+            let error = right.update(left, units, *tau, vary);
             right.learn_prior(pattern);
-            run.moved(&posterior, noise(tau), &|state| {
-                let state = posterior.left.put("left", self.implicit, state);
-                let state = posterior.right.put("right", self.implicit, state);
-                let state = state.with_number("tau", tau);
-                state.with_number("tau_before", before)
+            at.before = std::mem::replace(tau, count / error.max(1e-12 * count));
+            if self.prune && sweep >= 2 * PRUNE_EVERY && sweep.is_multiple_of(PRUNE_EVERY) {
+                at.prune(PRUNE_SHARE);
+            }
+            run.moved(&at, at.noise(), &|state| {
+                let state = at.right.put("right", at.left.put("left", state));
+                state
+                    .with_number("factors", at.rank() as f64)
+                    .with_number("tau", at.tau)
+                    .with_number("tau_before", at.before)
             });
         }
-        run.solved(posterior.model())
+        run.solved(at)
     }
 }
 
@@ -711,6 +840,7 @@ mod tests {
             let bayes = Bayes {
                 entries: observed.part(Part::All),
                 rank: k,
+                prune: false,
                 biases: true,
                 implicit,
                 seed: 1,
@@ -721,7 +851,7 @@ mod tests {
                 noise.push(sweep.cost);
                 true
             });
-            let found = solved.point;
+            let found = solved.point.model();
             let square = (0..n * m)
                 .map(|t| (found.predict(t / m, t % m) - truth.predict(t / m, t % m)).powi(2))
                 .sum::<f64>();
@@ -732,6 +862,171 @@ mod tests {
         }
     }
 
+    fn bayes(entries: View<'_>, rank: usize, prune: bool) -> Bayes<'_> {
+        Bayes {
+            entries,
+            rank,
+            prune,
+            biases: true,
+            implicit: true,
+            seed: 1,
+            threads: 2,
+        }
+    }
+
+    /// The update of a row as its formula has it: all second moments of what multiplies
+    /// the row are written out, and the equations are inverted.
+    #[test]
+    fn rows_are_set_to_what_the_formula_says() {
+        let (_, observed) = planted(9, 7, 2, 0.3);
+        let view = observed.part(Part::All);
+        let solved = bayes(view, 2, false).solve(6, 0.0, &mut |_| true);
+        let Posterior {
+            mut left,
+            right,
+            center,
+            spread,
+            tau,
+            ..
+        } = solved.point;
+        let (d, layout) = (3, left.layout);
+        let before: Vec<f64> = left.weights.iter().map(|w| f64::from(*w)).collect();
+        left.update(&right, (center, 1.0 / spread), tau, true);
+        for i in 0..9 {
+            let prior = &left.precision;
+            let mut a = prior.clone();
+            let mut b = Mat::from_fn(d, 1, |p, _| {
+                (0..d)
+                    .map(|q| prior[(p, q)] * left.expected.row(i)[q])
+                    .sum::<f64>()
+            });
+            let (index, value) = view.rows.line(i);
+            let entry = |j: usize| {
+                let row = &right.moments[j * layout.width..][..layout.width];
+                let second = |p: usize, q: usize| f64::from(row[layout.second(p, q)]);
+                let mean = |p: usize| if p == 2 { 1.0 } else { f64::from(row[p]) };
+                // Of (r, 1), and of (r, 1) times the bias.
+                let square = Mat::from_fn(d, d, |p, q| match (p == 2, q == 2) {
+                    (false, false) => second(p, q),
+                    _ => mean(p) * mean(q),
+                });
+                let bias = Mat::from_fn(d, 1, |p, _| match p == 2 {
+                    true => f64::from(row[2]),
+                    false => second(p, 2),
+                });
+                let first = Mat::from_fn(d, 1, |p, _| mean(p));
+                (square, bias, first, second(2, 2))
+            };
+            let weight = |j: usize| f64::from(right.weights[j]);
+            for (&j, &y) in index.iter().zip(value) {
+                let (square, bias, first, _) = entry(j as usize);
+                let own = tau * before[i] * weight(j as usize);
+                a += faer::Scale(own) * square;
+                b += faer::Scale(own) * (faer::Scale((y - center) / spread) * first - bias);
+            }
+            let covariance = symmetric::map(&a, |v| 1.0 / v).unwrap();
+            let mean = &covariance * b;
+            let second = &covariance + &mean * mean.transpose();
+            let row = &left.moments[i * layout.width..][..layout.width];
+            let near =
+                |got: f32, want: f64| (f64::from(got) - want).abs() < 1e-4 * (1.0 + want.abs());
+            let mut error = 0.0;
+            for p in 0..d {
+                assert!(
+                    near(row[p], mean[(p, 0)]),
+                    "{i} {p}: {} {}",
+                    row[p],
+                    mean[(p, 0)]
+                );
+                for q in 0..=p {
+                    assert!(near(row[layout.second(p, q)], second[(p, q)]));
+                }
+            }
+            for (&j, &y) in index.iter().zip(value) {
+                let (square, bias, first, bias_square) = entry(j as usize);
+                let v = (y - center) / spread;
+                let left_on = |m: &Mat<f64>| (mean.transpose() * m)[(0, 0)];
+                let products: f64 = (0..d)
+                    .flat_map(|p| (0..d).map(move |q| (p, q)))
+                    .map(|(p, q)| second[(p, q)] * square[(p, q)])
+                    .sum();
+                let right_bias = bias[(2, 0)];
+                let expected = v * v - 2.0 * v * (left_on(&first) + right_bias)
+                    + products
+                    + bias_square
+                    + 2.0 * left_on(&bias);
+                error += weight(j as usize) * expected;
+            }
+            let want = (NOISE_SHAPE + 0.5 * index.len() as f64) / (NOISE_SHAPE + 0.5 * tau * error);
+            assert!(
+                near(left.weights[i], want),
+                "{i}: {} {want}",
+                left.weights[i]
+            );
+        }
+    }
+
+    #[test]
+    fn factors_that_explain_nothing_are_dropped() {
+        for k in [0, 1, 3] {
+            let (truth, observed) = planted(150, 120, k, 0.3);
+            let solved = bayes(observed.part(Part::All), 12, true).solve(30, 0.0, &mut |_| true);
+            // The shadow of one more may be left.
+            let rank = solved.point.rank();
+            assert!((k..=k + 1).contains(&rank), "{k}: {rank}");
+            let found = solved.point.model();
+            let gap = |t: usize| found.predict(t / 120, t % 120) - truth.predict(t / 120, t % 120);
+            let square: f64 = (0..150 * 120).map(|t| gap(t).powi(2)).sum();
+            let error = (square / (150.0 * 120.0)).sqrt();
+            assert!(error < 0.12, "{k}: {error}");
+        }
+    }
+
+    #[test]
+    fn noise_and_doubt_are_found_where_they_are() {
+        let (n, m) = (200, 80);
+        let (truth, observed) = planted(n, m, 2, 0.0);
+        // The last rows are noisier, and every third row has few entries.
+        let size = |i: usize| if i < 150 { 0.4 } else { 0.6 };
+        let noisy = |i: usize, j: usize| {
+            truth.predict(i, j) + size(i) * normal_at(9, 0, i as u64, j as u64)
+        };
+        let known = observed.part(Part::All).rows;
+        let entries = (0..n).flat_map(|i| {
+            let kept = if i % 3 == 0 { 8 } else { 80 };
+            let (index, _) = known.line(i);
+            index.iter().take(kept).map(move |&j| (i, j))
+        });
+        let entries = entries.map(|(i, j)| (i as u32, j, noisy(i, j as usize)));
+        let (seen, _) = Observed::new((n, m), entries.collect()).unwrap();
+        let solved = bayes(seen.part(Part::All), 6, true).solve(30, 0.0, &mut |_| true);
+        let (model, sure) = (solved.point.model(), solved.point.sureness());
+        let [rows, columns] = &sure.sides;
+        let noise = solved.point.noise().powi(2);
+        // Entries that were not seen, among quiet and noisy rows, known well or not.
+        let mut ratios = Vec::new();
+        for group in 0..4 {
+            let (mut sum, mut count) = (0.0, 0);
+            for i in
+                (0..n).filter(|&i| usize::from(i >= 150) + 2 * usize::from(i % 3 == 0) == group)
+            {
+                let (index, _) = seen.part(Part::All).rows.line(i);
+                for j in (0..m).filter(|&j| !index.contains(&(j as u32))) {
+                    let own =
+                        rows.line[i] + columns.line[j] + noise * rows.noise[i] * columns.noise[j];
+                    sum += (noisy(i, j) - model.predict(i, j)).powi(2) / (sure.scale * own);
+                    count += 1;
+                }
+            }
+            ratios.push(sum / f64::from(count));
+        }
+        // The prior of weights keeps them near each other.
+        let held = ratios.iter().all(|r| (0.5..2.0).contains(r));
+        assert!(held, "{ratios:?}");
+        assert!(rows.noise[151] > rows.noise[1], "{:?}", rows.noise);
+        assert!(rows.unknown > rows.line[1] && rows.line[0] > rows.line[1]);
+    }
+
     #[test]
     fn results_do_not_depend_on_threads_or_on_the_scale_of_values() {
         let (_, observed) = planted(70, 90, 3, 0.3);
@@ -739,12 +1034,13 @@ mod tests {
             let bayes = Bayes {
                 entries: observed.part(Part::All),
                 rank: 3,
+                prune: false,
                 biases,
                 implicit: true,
                 seed: 1,
                 threads,
             };
-            bayes.solve(6, 0.0, &mut |_| true).point
+            bayes.solve(6, 0.0, &mut |_| true).point.model()
         };
         for biases in [false, true] {
             assert_eq!(fit(&observed, 1, biases), fit(&observed, 3, biases));
@@ -776,13 +1072,14 @@ mod tests {
             let bayes = Bayes {
                 entries: observed.part(Part::All),
                 rank: 3,
+                prune: false,
                 biases: true,
                 implicit: true,
                 seed: 1,
                 threads: 1,
             };
             let solved = bayes.solve(10, 0.0, &mut |_| true);
-            assert!(solved.point.is_finite());
+            assert!(solved.point.model().is_finite());
         }
     }
 }

@@ -28,6 +28,7 @@ pub(crate) mod normal;
 mod opt_space;
 mod pairs;
 pub(crate) mod pass;
+mod pattern;
 mod points;
 mod problem;
 mod regression;
@@ -44,6 +45,7 @@ mod tasks;
 mod tests;
 mod trust_region;
 mod variable_projection;
+mod variances;
 
 pub use als::Als;
 pub use bayes::{Bayes, Posterior};
@@ -70,5 +72,6 @@ pub use state::SolverState;
 pub use svp::Svp;
 pub use tasks::{Common, Tasks};
 pub use variable_projection::{LocalSubspace, Ridge, Subspace};
+pub use variances::{Sureness, Variances};
 
 pub use crate::sparse::{Lines, Observed, Part, Repeated, View};

@@ -49,25 +49,8 @@ impl Normal {
 
     /// A⁻¹ from the factor R, full, row by row without padding.
     pub fn inverse(&self, size: usize) -> Vec<f64> {
-        // X = R⁻¹ is upper triangular; A⁻¹ = X Xᵀ.
-        let (r, mut x) = (&self.a, vec![0.0; size * size]);
-        for j in 0..size {
-            x[j * size + j] = 1.0 / r[j * self.width + j];
-            for i in (0..j).rev() {
-                let known: f64 = (i + 1..=j)
-                    .map(|t| r[i * self.width + t] * x[t * size + j])
-                    .sum();
-                x[i * size + j] = -known / r[i * self.width + i];
-            }
-        }
-        let mut out = vec![0.0; size * size];
-        for i in 0..size {
-            for j in i..size {
-                let sum: f64 = (j..size).map(|t| x[i * size + t] * x[j * size + t]).sum();
-                out[i * size + j] = sum;
-                out[j * size + i] = sum;
-            }
-        }
+        let (mut lower, mut out) = (vec![0.0; size * size], vec![0.0; size * size]);
+        invert(&mut out, &mut lower, &self.a, self.width, size);
         out
     }
 
@@ -208,6 +191,41 @@ vectorized! {
                 for (o, e) in other[r..size].iter_mut().zip(&row[r..size]) {
                     *o -= c * e;
                 }
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// Y = R⁻ᵀ is lower triangular, and A⁻¹ = YᵀY: both are made row by row.
+    fn invert<>(out: &mut [f64], y: &mut [f64], r: &[f64], width: usize, size: usize) {
+        for i in 0..size {
+            let (above, below) = y.split_at_mut(i * size);
+            let row = &mut below[..=i];
+            for t in 0..i {
+                let c = r[t * width + i];
+                for (e, a) in row[..=t].iter_mut().zip(&above[t * size..][..=t]) {
+                    *e -= c * a;
+                }
+            }
+            row[i] = 1.0;
+            let scale = 1.0 / r[i * width + i];
+            row.iter_mut().for_each(|e| *e *= scale);
+        }
+        for row in y.chunks_exact(size) {
+            for i in 0..size {
+                let c = row[i];
+                if c == 0.0 {
+                    continue;
+                }
+                for (o, e) in out[i * size..][..=i].iter_mut().zip(&row[..=i]) {
+                    *o += c * e;
+                }
+            }
+        }
+        for i in 0..size {
+            for j in 0..i {
+                out[j * size + i] = out[i * size + j];
             }
         }
     }

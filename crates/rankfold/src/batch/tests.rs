@@ -345,7 +345,8 @@ fn bayes_resumes<'a>(entries: View<'a>) {
     for (biases, implicit) in [(false, false), (true, false), (true, true)] {
         let bayes = Bayes {
             entries,
-            rank: 2,
+            rank: 5,
+            prune: biases,
             biases,
             implicit,
             seed: 1,
@@ -360,7 +361,9 @@ fn bayes_resumes<'a>(entries: View<'a>) {
                     Some(state) => bayes.resume(state, sweeps, 1e-2, observer),
                 }
             };
-            resumes("bayes", &run, total, &fitted_bits);
+            resumes("bayes", &run, total, &|at: &Posterior<'_>| {
+                fitted_bits(&at.model())
+            });
         }
     }
 }

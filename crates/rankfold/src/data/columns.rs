@@ -30,10 +30,23 @@ pub(super) struct Source {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Separator {
+pub(super) enum Separator {
     Delimiter(u8),
     Colons,
     Spaces,
+}
+
+/// Where three columns stand in a file of plain lines.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Columns {
+    pub separator: Separator,
+    /// Whether a quote means something.
+    pub quotes: bool,
+    /// Fields of each line.
+    pub width: usize,
+    pub numbers: [usize; 3],
+    /// Lines before the first record.
+    pub skip: u64,
 }
 
 /// A column, found once.
@@ -96,6 +109,23 @@ impl Source {
             LineFormat::Svmlight | LineFormat::Jsonl => {}
         }
         Ok(out)
+    }
+
+    /// Where columns stand, in a file of plain lines.
+    pub(super) fn plain(&self, columns: [&Column; 3]) -> Option<Columns> {
+        let number = |column: &Column| match column {
+            Column::Number(number, _) => Some(*number),
+            _ => None,
+        };
+        let [a, b, c] = columns.map(number);
+        let quoted = self.header.iter().flatten().any(|&byte| byte == b'"');
+        (!quoted).then_some(Columns {
+            separator: self.separator,
+            quotes: matches!(self.kind, LineFormat::Table(_)),
+            width: self.width,
+            numbers: [a?, b?, c?],
+            skip: self.header_line,
+        })
     }
 
     /// The header line, with its end.
@@ -262,7 +292,7 @@ impl Source {
 }
 
 /// Fields separated by `::`.
-struct ColonFields<'a>(Option<&'a [u8]>);
+pub(super) struct ColonFields<'a>(pub Option<&'a [u8]>);
 
 impl<'a> Iterator for ColonFields<'a> {
     type Item = &'a [u8];

@@ -48,6 +48,7 @@ mod number;
 mod open;
 mod output;
 mod pair_stream;
+mod rating_blocks;
 mod ratings;
 mod records;
 mod relations;

@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::path::Path;
 
 use super::about;
-use super::columns::{Column, Source};
+use super::columns::{Column, Columns, Source};
 use super::format::{Format, LineFormat};
 use super::number::{NoNumber, number, shown};
 use super::open::{Lines, is_dash, open};
+use super::rating_blocks::{self, Blocks, Entries};
 use crate::ids::IdText;
 use crate::sparse::{Observed, Shape};
 use crate::{Error, Ids, Result};
@@ -182,6 +183,12 @@ impl RatingLines {
         made.map_err(|message| self.source.error(message))
     }
 
+    /// Where columns stand, in a file of plain lines.
+    fn plain(&self) -> Option<Columns> {
+        let rating = self.rating.as_ref()?;
+        self.source.plain([&self.user, &self.item, rating])
+    }
+
     /// An error at the line.
     pub fn error(&self, message: impl Into<String>) -> Error {
         self.source.error(message)
@@ -193,6 +200,16 @@ impl Ratings {
     pub fn read(path: impl AsRef<Path>, columns: &RatingColumns) -> Result<Self> {
         let path = path.as_ref();
         let mut lines = RatingLines::open(path, columns)?;
+        if let Some(plain) = lines.plain().filter(|_| can_be_read_again(path))
+            && let Some(Blocks {
+                users,
+                items,
+                entries,
+            }) = rating_blocks::read(path, &plain)?
+            && !users.is_empty()
+        {
+            return Self::of_blocks(users, items, entries);
+        }
         let (mut users, mut items, mut entries) = (Ids::new(), Ids::new(), Vec::new());
         while lines.advance()? {
             let entry = lines
@@ -247,7 +264,12 @@ impl Ratings {
         for (i, entry) in entries.iter().enumerate() {
             check(entry).map_err(|message| bad_entry(i, message))?;
         }
-        let (entries, repeated) = Observed::new((users.len(), items.len()), entries)?;
+        Self::of_blocks(users, items, vec![entries])
+    }
+
+    /// The same from entries in several parts that were checked.
+    fn of_blocks(users: Ids, items: Ids, entries: Vec<Entries>) -> Result<Self> {
+        let (entries, repeated) = Observed::of_parts((users.len(), items.len()), entries)?;
         Ok(Ratings {
             users,
             items,
@@ -255,6 +277,11 @@ impl Ratings {
             repeated: repeated.0,
         })
     }
+}
+
+/// Whether a path is a file: stdin and pipes give their lines once.
+fn can_be_read_again(path: &Path) -> bool {
+    !is_dash(path) && std::fs::metadata(path).is_ok_and(|m| m.is_file())
 }
 
 fn bad_entry(number: usize, message: String) -> Error {

@@ -1,7 +1,8 @@
 //! What a model of ratings knows beside W: biases and counts of users and items.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use super::{Knowledge, Model, Objects, Precise, Preprocess, Rated, with_form};
+use super::{Estimate, Knowledge, Model, Objects, Precise, Preprocess, Rated, with_form};
+use crate::batch::Variances;
 use crate::data::Features;
 use crate::form::{Form, MOST};
 use crate::kernel::dot;
@@ -49,6 +50,8 @@ pub struct RatingBiases {
     pub count: [Vec<u64>; 2],
     /// What folding in new ratings goes by.
     pub folds: [Fold; 2],
+    /// How sure predictions are, where that was learned.
+    pub variances: Option<[Variances; 2]>,
 }
 
 impl CompletionCard {
@@ -91,6 +94,21 @@ impl RatingBiases {
             let Fold { usual, ridge } = &self.folds[side];
             out.push((format!("levels.{name}.usual"), Tensor::f64s(usual.clone())));
             out.push((format!("levels.{name}.ridge"), Tensor::f64s(vec![*ridge])));
+            if let Some(variances) = &self.variances {
+                let Variances {
+                    line,
+                    noise,
+                    unknown,
+                } = &variances[side];
+                let parts = [
+                    ("variance", line.clone()),
+                    ("noise", noise.clone()),
+                    ("unknown", vec![*unknown]),
+                ];
+                for (part, values) in parts {
+                    out.push((format!("levels.{name}.{part}"), Tensor::f64s(values)));
+                }
+            }
         }
         out
     }
@@ -126,7 +144,26 @@ impl RatingBiases {
                 ridge,
             })
         };
+        let variances = |i: usize| -> Result<Variances> {
+            let part = |part: &str, size: usize| {
+                let found = file.f64s(&format!("levels.{}.{part}", SIDES[i]), size)?;
+                match found.iter().all(|v| *v >= 0.0) {
+                    true => Ok(found),
+                    false => Err(file.error(format!("a {part} below 0 is not possible"))),
+                }
+            };
+            Ok(Variances {
+                line: part("variance", sizes[i])?,
+                noise: part("noise", sizes[i])?,
+                unknown: part("unknown", 1)?[0],
+            })
+        };
+        let sure = file.has("levels.left.variance");
         Ok(RatingBiases {
+            variances: match sure {
+                true => Some([variances(0)?, variances(1)?]),
+                false => None,
+            },
             bias: match biased {
                 true => Some(both("bias")?),
                 false => None,
@@ -146,6 +183,9 @@ impl RatingBiases {
             }
             self.baseline[side].resize(size, 0.0);
             self.count[side].resize(size, 0);
+            if let Some(variances) = &mut self.variances {
+                variances[side].grow(size);
+            }
         }
     }
 }
@@ -158,6 +198,8 @@ pub struct RatingPredictor<'a> {
     left: Vec<f64>,
     right: Vec<f64>,
     k: usize,
+    /// The factor on all variances.
+    scale: f64,
 }
 
 impl RatingPredictor<'_> {
@@ -196,6 +238,18 @@ impl RatingPredictor<'_> {
     /// A rating.
     pub fn rating(&self, user: Option<u32>, item: Option<u32>) -> f64 {
         self.clipped(self.raw(user, item))
+    }
+
+    /// A rating, and the standard deviation of what the user would say; `None` where the
+    /// model has not learned how sure it is.
+    pub fn estimate(&self, user: Option<u32>, item: Option<u32>) -> Option<Estimate> {
+        let [users, items] = self.biases.variances.as_ref()?;
+        let ((u, p), (v, q)) = (users.of(user), items.of(item));
+        let noise = self.card.noise.unwrap_or(0.0).powi(2);
+        Some(Estimate {
+            mean: self.rating(user, item),
+            sd: (self.scale * (u + v + noise * p * q)).sqrt(),
+        })
     }
 
     fn raw_baseline(&self, user: Option<u32>, item: Option<u32>) -> f64 {
@@ -259,6 +313,17 @@ impl Model {
         }
     }
 
+    /// An error where a model of ratings has not learned how sure it is.
+    pub fn check_rating_estimates(&self) -> Result<()> {
+        match self.rated()?.biases.variances {
+            Some(_) => Ok(()),
+            None => Err(Error::input(format!(
+                "`{}` does not learn how sure it is: expected a model of `bayes`",
+                self.card.learner
+            ))),
+        }
+    }
+
     /// Makes a predictor of ratings.
     pub fn rating_predictor(&self) -> Result<RatingPredictor<'_>> {
         let Rated { biases, card } = self.rated()?;
@@ -280,6 +345,7 @@ impl Model {
             left,
             right,
             k,
+            scale: self.card.variance_scale.unwrap_or(1.0),
         })
     }
 }

@@ -142,19 +142,31 @@ impl Observed {
         shape: (usize, usize),
         entries: Vec<(u32, u32, f64)>,
     ) -> Result<(Observed, Repeated)> {
-        let room = entries.len() as u128 * 24 + (shape.0 as u128 + shape.1 as u128) * 24;
-        memory::require(room, &format!("a matrix of {} entries", entries.len()))?;
+        Self::of_parts(shape, vec![entries])
+    }
+
+    /// The same from entries in several parts, one after the other.
+    #[track_caller]
+    pub(crate) fn of_parts(
+        shape: (usize, usize),
+        parts: Vec<Vec<(u32, u32, f64)>>,
+    ) -> Result<(Observed, Repeated)> {
+        let count: usize = parts.iter().map(Vec::len).sum();
+        let room = count as u128 * 24 + (shape.0 as u128 + shape.1 as u128) * 24;
+        memory::require(room, &format!("a matrix of {count} entries"))?;
+        let all = || parts.iter().flatten();
         let inside = |&(i, j, v): &(u32, u32, f64)| {
             (i as usize) < shape.0 && (j as usize) < shape.1 && v.is_finite()
         };
-        assert!(entries.iter().all(inside), "entries inside and finite");
-        let rows = Stored::by_counting(shape.0, entries.len(), || {
-            entries.iter().map(|&(i, j, v)| (i, j, v))
-        });
-        let before = entries.len();
-        drop(entries);
-        let rows = rows.sorted_without_repeats();
-        let repeated = Repeated(before - rows.index.len());
+        assert!(all().all(inside), "entries inside and finite");
+        // By columns first and then by rows: the rows are then sorted, without a
+        // comparison, and equal places stand in the order they came.
+        let columns = Stored::by_counting(shape.1, count, || all().map(|&(i, j, v)| (j, i, v)));
+        drop(parts);
+        let rows = columns.transposed(shape.0);
+        drop(columns);
+        let rows = rows.without_repeats();
+        let repeated = Repeated(count - rows.index.len());
         let columns = rows.transposed(shape.1);
         Ok((Observed { rows, columns }, repeated))
     }
@@ -247,9 +259,8 @@ impl Stored {
         }
     }
 
-    /// The same with each line sorted by place, and the last of equal places.
-    fn sorted_without_repeats(mut self) -> Self {
-        self.sort();
+    /// The same, of lines that are sorted, with the last of equal places only.
+    fn without_repeats(mut self) -> Self {
         let (mut to, mut start) = (0, 0);
         for line in 0..self.kept.len() {
             let end = self.starts[line + 1];

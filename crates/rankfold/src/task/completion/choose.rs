@@ -3,7 +3,7 @@
 use super::fit::Fit;
 use super::learner::{CompletionLearner, CompletionSolver, Method};
 use crate::Result;
-use crate::batch::{Fitted, Observed, Part, View};
+use crate::batch::{Fitted, Observed, Part, Sureness, View};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
@@ -15,6 +15,9 @@ const ONLINE_PATIENCE: usize = 2;
 
 /// The first step of online solvers that is tried, as a share of residuals.
 const FIRST_PACE: f64 = 0.03;
+
+/// Penalties of online solvers that are tried on each side of the first.
+const ONLINE_PENALTIES: usize = 3;
 
 /// The share by which another penalty must lower the error to be worth it.
 const WORTH: f64 = 1e-4;
@@ -47,6 +50,8 @@ pub(super) struct Tried {
     pub best: Fitted,
     /// The noise that was found, where it is part of the model.
     pub noise: Option<f64>,
+    /// How sure the model is, where it learned that.
+    pub sureness: Option<Sureness>,
 }
 
 /// What models are judged on.
@@ -100,6 +105,7 @@ impl Judge<'_> {
             fitted,
             iterations,
             noise,
+            sureness,
             ..
         } = method.fit(observed, part, rank, warm, None, &mut |moment| {
             let n = moment.number;
@@ -129,6 +135,7 @@ impl Judge<'_> {
                     trial,
                     best: model,
                     noise: None,
+                    sureness: None,
                 });
             }
             best.as_ref()
@@ -147,6 +154,7 @@ impl Judge<'_> {
             },
             best: fitted,
             noise,
+            sureness,
         });
         Ok((self.go_on)(Seen::Trial(&tried.trial)).then_some(tried))
     }
@@ -232,6 +240,71 @@ impl Judge<'_> {
         Ok(Some(best))
     }
 
+    /// The best step of an online solver, and then the best penalty, where they are not
+    /// given.
+    fn choose_online(
+        &mut self,
+        method: &Method,
+        given: Option<f64>,
+        rank: usize,
+        warm: Option<&Fitted>,
+    ) -> Result<Option<Tried>> {
+        let lambda = given.unwrap_or(0.0);
+        let method = Method { lambda, ..*method };
+        let found = match self.choose_steps {
+            true => self.choose_pace(&method, rank, warm)?,
+            false => self.try_once(&method, rank, warm)?,
+        };
+        // LORETA has no regularizer.
+        let fixed = given.is_some() || method.learner == CompletionLearner::Loreta;
+        match found {
+            Some(found) if !fixed => {
+                let pace = found.trial.step_size.unwrap_or(method.pace);
+                self.choose_online_penalty(&Method { pace, ..method }, found, rank, warm)
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// The best penalty of an online solver at its step: none, or in steps of 4 from the
+    /// usual one while that helps.
+    fn choose_online_penalty(
+        &mut self,
+        method: &Method,
+        none: Tried,
+        rank: usize,
+        warm: Option<&Fitted>,
+    ) -> Result<Option<Tried>> {
+        let first = first_penalty(method, self.observed, self.part);
+        let mut at = |lambda: f64| self.try_once(&Method { lambda, ..*method }, rank, warm);
+        let Some(found) = at(first)? else {
+            return Ok(None);
+        };
+        let better = |a: &Tried, b: &Tried| a.trial.rmse < b.trial.rmse * (1.0 - WORTH);
+        // Where the usual one is too much, less of it may help still.
+        let (mut best, factors): (Tried, &[f64]) = match better(&found, &none) {
+            true => (found, &[4.0, 0.25]),
+            false => (none, &[0.25]),
+        };
+        for factor in factors {
+            let (mut lambda, mut helped) = (first, false);
+            for _ in 0..ONLINE_PENALTIES {
+                lambda *= factor;
+                let Some(next) = at(lambda)? else {
+                    return Ok(None);
+                };
+                if !better(&next, &best) {
+                    break;
+                }
+                (best, helped) = (next, true);
+            }
+            if helped {
+                break;
+            }
+        }
+        Ok(Some(best))
+    }
+
     /// The best rank of a range, and the best penalty where none is given: larger
     /// ranks start from smaller ones, and are tried while they help.
     pub fn choose(
@@ -252,15 +325,11 @@ impl Judge<'_> {
         for rank in ranks.0..=ranks.1 {
             let online = method.solver == CompletionSolver::Online;
             let found = match given.is_some() || !method.learner.has_penalty() {
-                _ if online && self.choose_steps => {
-                    let lambda = given.unwrap_or(0.0);
-                    self.choose_pace(&Method { lambda, ..*method }, rank, warm.as_ref())?
-                }
+                _ if online => self.choose_online(method, given, rank, warm.as_ref())?,
                 true => {
                     let method = Method { lambda, ..*method };
                     self.try_once(&method, rank, warm.as_ref())?
                 }
-                false if online => self.try_once(method, rank, warm.as_ref())?,
                 false => self.choose_penalty(method, lambda, rank, warm.as_ref())?,
             };
             let Some(found) = found else {

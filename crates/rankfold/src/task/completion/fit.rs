@@ -4,13 +4,14 @@ use super::learner::{CompletionInit, CompletionLearner, CompletionSolver, Method
 use super::online::{factors_of, form_for, gain, rule_of, step_on, tall_factors};
 use crate::Result;
 use crate::batch::{
-    Als, Armijo, Bayes, Completion, Ended, Fitted, Iteration, Limits, Objective, Observed,
+    Als, Armijo, Bayes, Completion, Ended, Fitted, Iteration, Limits, Lines, Objective, Observed,
     OptSpace, Part, Penalty, Posterior, Regression, Ridge, Solved, Solver, SolverState, Subspace,
-    Svp, View, grow, trimmed_start,
+    Sureness, Svp, View, grow, trimmed_start,
 };
 use crate::linalg::qf;
 use crate::manifold::{Balanced, Biased, Blocks, Embedded, Factors, FixedRank, Polar};
-use crate::online::AnyLearner;
+use crate::online::{AnyLearner, BIAS_RIDGE};
+use crate::parallel::map_rows;
 use crate::random::{Random, normal_at};
 use faer::Mat;
 
@@ -21,6 +22,8 @@ pub(super) struct Fit {
     pub ended: Ended,
     /// The noise that was found, where it is part of the model.
     pub noise: Option<f64>,
+    /// How sure the model is, where it learned that.
+    pub sureness: Option<Sureness>,
 }
 
 /// An iteration of a fit.
@@ -66,6 +69,9 @@ const EXACT: f64 = 1e-10;
 /// Sweeps for biases alone.
 const BIAS_SWEEPS: usize = 5;
 
+/// Lines whose biases a thread sets at a time.
+const BIAS_BLOCK: usize = 256;
+
 /// Iterations at each rank on the way up.
 fn stage(method: &Method) -> usize {
     match (method.learner, method.solver) {
@@ -84,18 +90,30 @@ pub(super) fn biases_only(entries: View<'_>, biases: bool, threads: usize) -> Fi
     if !biases {
         return empty;
     }
-    let als = Als {
-        entries,
-        lambda: 4.0,
-        power: 0.0,
-        threads,
-    };
-    let limits = Limits {
-        iterations: BIAS_SWEEPS,
-        decrease: 0.0,
-        ..Limits::default()
-    };
-    als.solve(empty, limits, &mut |_| true).point
+    let mut found = [vec![0.0; shape.0], vec![0.0; shape.1]];
+    for _ in 0..BIAS_SWEEPS {
+        let [users, items] = &mut found;
+        level(entries.rows, users, items, center, threads);
+        level(entries.columns, items, users, center, threads);
+    }
+    Fitted {
+        biases: Some(found),
+        ..empty
+    }
+}
+
+/// Sets the biases of one side by ridge regression, given those of the other.
+fn level(lines: Lines<'_>, own: &mut [f64], other: &[f64], center: f64, threads: usize) {
+    map_rows(own, 1, BIAS_BLOCK, threads, |first, own| {
+        for (i, bias) in (first..).zip(own) {
+            let (index, value) = lines.line(i);
+            let left = index
+                .iter()
+                .zip(value)
+                .map(|(&j, y)| y - center - other[j as usize]);
+            *bias = left.sum::<f64>() / (index.len() as f64 + BIAS_RIDGE);
+        }
+    });
 }
 
 impl Method {
@@ -162,6 +180,7 @@ impl Method {
         let bayes = Bayes {
             entries,
             rank,
+            prune: self.prune,
             biases: self.biases,
             implicit: self.implicit,
             seed: self.seed,
@@ -183,10 +202,11 @@ impl Method {
             Some(state) => bayes.resume(state, sweeps, tolerance, &mut each)?,
         };
         Ok(Fit {
-            fitted: solved.point,
+            fitted: solved.point.model(),
             iterations: solved.iterations,
             ended: solved.ended,
             noise,
+            sureness: Some(solved.point.sureness()),
         })
     }
 
@@ -258,6 +278,7 @@ impl Method {
             iterations: done,
             ended,
             noise: None,
+            sureness: None,
         })
     }
 
@@ -304,6 +325,7 @@ impl Method {
                         iterations: done,
                         ended: Ended::Interrupted,
                         noise: None,
+                        sureness: None,
                     });
                 }
             }
@@ -613,6 +635,7 @@ fn fit_of<P>(solved: Solved<P>, model: impl FnOnce(P) -> Fitted) -> Fit {
         iterations: solved.iterations,
         ended: solved.ended,
         noise: None,
+        sureness: None,
     }
 }
 
@@ -632,5 +655,6 @@ fn unsolved(model: Fitted) -> Fit {
         iterations: 0,
         ended: Ended::Converged,
         noise: None,
+        sureness: None,
     }
 }

@@ -119,6 +119,8 @@ pub(super) struct Method {
     pub power: f64,
     pub biases: bool,
     pub implicit: bool,
+    /// Whether factors that explain nothing are dropped.
+    pub prune: bool,
     pub iterations: usize,
     pub tolerance: f64,
     /// Of online steps: the share of a residual that a usual step takes away.

@@ -283,6 +283,12 @@ impl<R: Real> RatingLearner<R> {
         for (side, at) in [u, i].into_iter().enumerate() {
             self.known.biases.count[side][at as usize] += 1;
         }
+        if let Some(variances) = &mut self.known.biases.variances {
+            let numbers = self.known.biases.folds[0].usual.len().isqrt();
+            let noise = self.known.card.noise.unwrap_or(0.0).powi(2);
+            variances[0].learned(u as usize, numbers, noise);
+            variances[1].learned(i as usize, numbers, noise);
+        }
         let counters = &mut self.card.counters;
         counters.steps += 1;
         counters.updates += u64::from(outcome == Outcome::Moved);

@@ -149,6 +149,7 @@ impl Maker<'_> {
             regularization: Some(self.lambda),
             trials: Vec::new(),
             noise: None,
+            sureness: None,
             step_size: None,
         };
         let mut names = Ids::new();

@@ -1,0 +1,333 @@
+//! What the pattern of known entries tells of rows: which entries somebody gave,
+//! whatever they were [Koren 2008], and how many.
+//!
+//! The expected row of line i is C f(n_i) + Σ_j y_j / √n_i over the n_i places j that are
+//! known in it. The first term is a parabola in ln n_i; the rows y_j are learned by ridge
+//! regression, a few steps of conjugate gradients at a time.
+
+use super::pass::BLOCK;
+use super::rowwise::Rowwise;
+use super::state::SolverState;
+use crate::Result;
+use crate::kernel::vectorized;
+use crate::linalg::symmetric;
+use crate::parallel::map_rows;
+use crate::sparse::Lines;
+use faer::Mat;
+
+/// Conjugate gradient steps at a time; they go on where those before ended.
+const STEPS: usize = 3;
+
+/// The ridge of what counts tell: that of so many rows.
+const COUNT_RIDGE: f64 = 20.0;
+
+/// Numbers of a line that its expected row is linear in: 1 and two powers.
+const POWERS: usize = 3;
+
+/// Expected rows of one side.
+#[derive(Debug)]
+pub(super) struct Pattern<'a> {
+    lines: Lines<'a>,
+    /// The same entries seen from the other side.
+    across: Lines<'a>,
+    d: usize,
+    /// κ; without one, patterns and counts tell nothing.
+    ridge: Option<f64>,
+    /// What each place adds to the rows in which it is known.
+    weights: Rowwise,
+    /// What all places add to each row.
+    added: Rowwise,
+    /// Powers of counts, for lines that have entries.
+    powers: Vec<[f64; POWERS]>,
+    /// 1/√n for each line.
+    lengths: Vec<f64>,
+    threads: usize,
+}
+
+vectorized! {
+    /// The sum of the rows of a line.
+    fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
+        let width = out.len();
+        for &j in index {
+            for (o, r) in out.iter_mut().zip(&rows[j as usize * width..][..width]) {
+                *o += r;
+            }
+        }
+    }
+}
+
+impl<'a> Pattern<'a> {
+    pub fn new(
+        lines: Lines<'a>,
+        across: Lines<'a>,
+        d: usize,
+        ridge: Option<f64>,
+        threads: usize,
+    ) -> Self {
+        let length = |i: usize| 1.0 / (lines.count(i).max(1) as f64).sqrt();
+        // Nothing is stored where nothing is learned.
+        let rows = |count: usize| Rowwise::zero(ridge.map_or(0, |_| count), d);
+        Pattern {
+            lines,
+            across,
+            d,
+            ridge,
+            weights: rows(across.len()),
+            added: rows(lines.len()),
+            powers: powers(lines),
+            lengths: (0..lines.len()).map(length).collect(),
+            threads,
+        }
+    }
+
+    /// Adds it to the state of a solver.
+    pub fn put(&self, name: &str, state: SolverState) -> SolverState {
+        match self.ridge {
+            Some(_) => state.with_block(&format!("{name}.pattern"), self.weights.to_mat(self.d)),
+            None => state,
+        }
+    }
+
+    /// Takes it from a state.
+    pub fn take(&mut self, name: &str, state: &SolverState) -> Result<()> {
+        if self.ridge.is_some() {
+            let shape = (self.across.len(), self.d);
+            self.weights = Rowwise::from_mat(state.block(&format!("{name}.pattern"), shape)?);
+            self.added = self.spread(&self.weights);
+        }
+        Ok(())
+    }
+
+    /// The same for rows times a small matrix.
+    pub fn turned(&self, map: &Mat<f64>) -> Self {
+        let mut out = Pattern {
+            d: map.ncols(),
+            weights: self.weights.times(map),
+            added: Rowwise::zero(0, map.ncols()),
+            powers: self.powers.clone(),
+            lengths: self.lengths.clone(),
+            ..*self
+        };
+        if out.ridge.is_some() {
+            out.added = out.spread(&out.weights);
+        }
+        out
+    }
+
+    /// The expected rows, where rows are as given.
+    pub fn expected(&self, rows: &Rowwise) -> Rowwise {
+        let mut out = self.common(rows);
+        if self.ridge.is_some() {
+            for (o, a) in out.data.iter_mut().zip(&self.added.data[..]) {
+                *o += a;
+            }
+        }
+        out
+    }
+
+    /// What counts tell of rows, beside their patterns.
+    fn common(&self, rows: &Rowwise) -> Rowwise {
+        let used = if self.ridge.is_some() { POWERS } else { 1 };
+        let width = rows.width;
+        let mut gram = Mat::from_fn(used, used, |i, j| match i == j && i > 0 {
+            true => COUNT_RIDGE,
+            false => 0.0,
+        });
+        let mut products = Mat::<f64>::zeros(used, width);
+        for i in (0..self.lines.len()).filter(|&i| self.lines.count(i) > 0) {
+            let f = &self.powers[i];
+            for a in 0..used {
+                (0..used).for_each(|b| gram[(a, b)] += f[a] * f[b]);
+                for (b, row) in rows.row(i).iter().enumerate() {
+                    let less = self.ridge.map_or(0.0, |_| self.added.row(i)[b]);
+                    products[(a, b)] += f[a] * (row - less);
+                }
+            }
+        }
+        let inverse = symmetric::map(&gram, |value| 1.0 / value.max(1e-9));
+        let found = inverse.map_or(Mat::zeros(used, width), |inverse| inverse * products);
+        let mut out = Rowwise::zero(self.lines.len(), self.d);
+        for (f, row) in self.powers.iter().zip(out.data.chunks_exact_mut(width)) {
+            for a in 0..used {
+                for (b, o) in row.iter_mut().enumerate() {
+                    *o += f[a] * found[(a, b)];
+                }
+            }
+        }
+        out
+    }
+
+    /// Sums over lines.
+    fn sums(&self, lines: Lines<'_>, rows: &Rowwise) -> Rowwise {
+        let mut out = Rowwise::zero(lines.len(), self.d);
+        let width = out.width;
+        map_rows(&mut out.data, width, BLOCK, self.threads, |first, out| {
+            for (i, out) in (first..).zip(out.chunks_exact_mut(width)) {
+                add_rows(out, lines.line(i).0, &rows.data);
+            }
+        });
+        out
+    }
+
+    /// Z ↦ P Z for the pattern P, whose rows have length one.
+    fn spread(&self, z: &Rowwise) -> Rowwise {
+        let mut out = self.sums(self.lines, z);
+        scale_rows(&mut out, &self.lengths);
+        out
+    }
+
+    /// X ↦ Pᵀ X.
+    fn collect(&self, mut x: Rowwise) -> Rowwise {
+        scale_rows(&mut x, &self.lengths);
+        self.sums(self.across, &x)
+    }
+
+    /// A few steps towards the Y of least ‖M − P Y‖² + κ‖Y‖², where M are the
+    /// rows less their common part; each column is a problem of its own.
+    pub fn learn(&mut self, rows: &Rowwise) {
+        let Some(ridge) = self.ridge else { return };
+        let width = rows.width;
+        // What is left of the rows, which steps then lower.
+        let mut left = rows.clone();
+        let expected = self.expected(rows);
+        for (l, e) in left.data.iter_mut().zip(&expected.data[..]) {
+            *l -= e;
+        }
+        let mut residual = self.collect(left);
+        for (r, w) in residual.data.iter_mut().zip(&self.weights.data[..]) {
+            *r -= ridge * w;
+        }
+        let mut direction = residual.clone();
+        let mut square = column_dots(&residual, &residual);
+        for _ in 0..STEPS {
+            let mut turned = self.collect(self.spread(&direction));
+            for (t, d) in turned.data.iter_mut().zip(&direction.data[..]) {
+                *t += ridge * d;
+            }
+            let curvature = column_dots(&direction, &turned);
+            let step = ratios(&square, &curvature);
+            add_columns(&mut self.weights, &direction, &step, 1.0);
+            add_columns(&mut residual, &turned, &step, -1.0);
+            let next = column_dots(&residual, &residual);
+            let kept = ratios(&next, &square);
+            for (d, r) in direction
+                .data
+                .chunks_exact_mut(width)
+                .zip(residual.data.chunks_exact(width))
+            {
+                for ((d, r), k) in d.iter_mut().zip(r).zip(&kept) {
+                    *d = r + k * *d;
+                }
+            }
+            square = next;
+        }
+        self.added = self.spread(&self.weights);
+    }
+}
+
+/// 1, z and z² − 1 for the logarithms z of counts, brought to mean 0 and variance 1.
+fn powers(lines: Lines<'_>) -> Vec<[f64; POWERS]> {
+    let log = |i: usize| (lines.count(i).max(1) as f64).ln();
+    let seen: Vec<f64> = (0..lines.len())
+        .filter(|&i| lines.count(i) > 0)
+        .map(log)
+        .collect();
+    let count = seen.len().max(1) as f64;
+    let mean = seen.iter().sum::<f64>() / count;
+    let variance = seen.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / count;
+    let scale = if variance > 1e-9 {
+        1.0 / variance.sqrt()
+    } else {
+        0.0
+    };
+    let of = |i: usize| {
+        let z = scale * (log(i) - mean);
+        [1.0, z, if scale > 0.0 { z * z - 1.0 } else { 0.0 }]
+    };
+    (0..lines.len()).map(of).collect()
+}
+
+fn scale_rows(rows: &mut Rowwise, scales: &[f64]) {
+    let width = rows.width;
+    for (row, scale) in rows.data.chunks_exact_mut(width).zip(scales) {
+        row.iter_mut().for_each(|r| *r *= scale);
+    }
+}
+
+fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
+    let mut out = vec![0.0; a.width];
+    for (a, b) in a
+        .data
+        .chunks_exact(a.width)
+        .zip(b.data.chunks_exact(a.width))
+    {
+        for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+            *o += a * b;
+        }
+    }
+    out
+}
+
+/// a/b, and 0 where b is not above 0.
+fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let pairs = a.iter().zip(b);
+    pairs
+        .map(|(a, b)| if *b > 0.0 { a / b } else { 0.0 })
+        .collect()
+}
+
+fn add_columns(to: &mut Rowwise, from: &Rowwise, scales: &[f64], sign: f64) {
+    let width = to.width;
+    let rows = to.data.chunks_exact_mut(width);
+    for (to, from) in rows.zip(from.data.chunks_exact(width)) {
+        for ((t, f), s) in to.iter_mut().zip(from).zip(scales) {
+            *t += sign * s * f;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Observed, Part};
+    use crate::manifold::tests::matrix;
+    use crate::random::splitmix64;
+
+    /// Steps that go on end at the solution of the normal equations.
+    #[test]
+    fn patterns_are_learned_by_ridge_regression() {
+        let (n, m, d, ridge) = (14, 9, 3, 0.7);
+        let known = (0..n * m).filter(|&t| splitmix64(t as u64) % 10 < 4);
+        let entries = known.map(|t| ((t / m) as u32, (t % m) as u32, 1.0));
+        let (observed, _) = Observed::new((n, m), entries.collect()).unwrap();
+        let view = observed.part(Part::All);
+        let rows = matrix(n, d, 3);
+        let mut pattern = Pattern::new(view.rows, view.columns, d, Some(ridge), 2);
+        let given = Rowwise::from_mat(&rows);
+        for _ in 0..200 {
+            pattern.learn(&given);
+        }
+        let p = Mat::from_fn(n, m, |i, j| {
+            let (index, _) = view.rows.line(i);
+            match index.contains(&(j as u32)) {
+                true => 1.0 / (index.len() as f64).sqrt(),
+                false => 0.0,
+            }
+        });
+        // Given the rest, both the pattern and what counts tell solve their equations.
+        let y = pattern.weights.to_mat(d);
+        let common = pattern.common(&given).to_mat(d);
+        let slope = p.transpose() * (&rows - &common - &p * &y) - faer::Scale(ridge) * &y;
+        assert!(slope.norm_max() < 1e-6, "{slope:?}");
+        let left = rows - &p * &y - &common;
+        let f = Mat::from_fn(n, POWERS, |i, a| pattern.powers[i][a]);
+        let seen = Mat::from_fn(n, d, |i, j| match view.rows.count(i) {
+            0 => 0.0,
+            _ => left[(i, j)],
+        });
+        let level = f.transpose() * seen;
+        assert!(level.row(0).iter().all(|v| v.abs() < 1e-6), "{level:?}");
+        let expected = pattern.expected(&given).to_mat(d);
+        assert!((expected - common - p * y).norm_max() < 1e-12);
+    }
+}
