@@ -104,6 +104,7 @@ impl Model {
             baseline: given.bias.clone().unwrap_or_else(none),
             bias: given.bias,
             count,
+            variances: None,
         };
         Model::completion(
             LEARNER,
