@@ -256,7 +256,7 @@ fn what_cannot_be_learned_from_is_refused() {
         ),
         (
             vec!["--pairs", "ab.txt", "--rank", "3"],
-            "rank 3 is above the number of items, 2",
+            "--rank is 3, above the number of items, 2",
         ),
         (
             vec!["rows.csv", "--rank", "3"],

@@ -9,11 +9,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::fields::json_fields;
+use super::lookup::NamesRead;
 use super::number::{label_name, shown};
 use super::open::Lines;
 use super::table::no_rows;
 use super::text::Documents;
-use super::{Features, Labelled, Labels, RowIds};
+use super::{Features, Labelled, Labels};
 use crate::{Ids, Real, Result, Rows, SparseRow};
 
 /// Reads a file of JSON rows.
@@ -131,7 +132,7 @@ fn read_lines<R: Real>(mut lines: Lines, source: &Documents) -> Result<Labelled<
     let mut rows = Rows::new();
     let mut labels = Labels::default();
     let mut features = Ids::new();
-    let mut names: Vec<String> = Vec::new();
+    let mut names = NamesRead::default();
     let mut entries: Vec<(u32, R)> = Vec::new();
     while let Some(line) = lines.next_line()? {
         if line.trim_ascii().is_empty() {
@@ -165,8 +166,7 @@ fn read_lines<R: Real>(mut lines: Lines, source: &Documents) -> Result<Labelled<
             let of_row = line.label.iter().chain(line.labels.iter().flatten());
             labels.push(of_row.map(|Scalar(label)| label.as_ref()));
             if let Some(Scalar(id)) = line.id {
-                names.extend((names.len()..rows.len()).map(|i| i.to_string()));
-                names.push(id.into_owned());
+                names.put(rows.len(), id);
             }
             Ok(true)
         });
@@ -185,14 +185,7 @@ fn read_lines<R: Real>(mut lines: Lines, source: &Documents) -> Result<Labelled<
         return Err(no_rows(source).in_file(lines.path()));
     }
     rows.widen(features.len());
-    rows.shrink();
-    let ids = RowIds::from_names(names, rows.len());
-    Ok(Labelled {
-        rows,
-        labels,
-        ids,
-        features: Features::Named(features),
-    })
+    Ok(names.rows(rows, labels, Features::Named(features)))
 }
 
 /// Numbers the features of a row and sorts them; zeros are not stored.
@@ -225,6 +218,7 @@ fn intern<R: Real>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::RowIds;
     use super::*;
 
     fn read(text: &str) -> Result<Labelled<f32>> {

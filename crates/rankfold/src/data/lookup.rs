@@ -4,20 +4,47 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::{Labelled, RowIds};
-use crate::{Error, Result};
+use super::{Features, Labelled, Labels, RowIds};
+use crate::{Error, Result, Rows};
 
-impl RowIds {
-    /// From the names of the first rows, as far as there are some; rows behind them are
-    /// called by their positions.
-    pub(super) fn from_names(mut names: Vec<String>, rows: usize) -> Self {
-        if names.is_empty() {
-            return RowIds::Positions;
-        }
-        names.extend((names.len()..rows).map(|i| i.to_string()));
-        RowIds::Named(names)
+/// The names of rows that are read one after the other. Rows without one are called by
+/// their positions, where any has a name.
+#[derive(Default)]
+pub(super) struct NamesRead(Vec<String>);
+
+impl NamesRead {
+    /// Names row `i`, which comes behind all that have a name.
+    pub fn put(&mut self, i: usize, name: impl Into<String>) {
+        self.0.extend((self.0.len()..i).map(|i| i.to_string()));
+        self.0.push(name.into());
     }
 
+    /// What was read: rows with their labels and these names.
+    pub fn rows<R: crate::Real>(
+        mut self,
+        mut rows: Rows<R>,
+        labels: Labels,
+        features: Features,
+    ) -> Labelled<R> {
+        rows.shrink();
+        let ids = match self.0.is_empty() {
+            true => RowIds::Positions,
+            false => {
+                let rest = (self.0.len()..rows.len()).map(|i| i.to_string());
+                self.0.extend(rest);
+                RowIds::Named(self.0)
+            }
+        };
+        Labelled {
+            rows,
+            labels,
+            ids,
+            features,
+        }
+    }
+}
+
+impl RowIds {
     /// The name of row `i`.
     pub fn name(&self, i: usize) -> Cow<'_, str> {
         match self {

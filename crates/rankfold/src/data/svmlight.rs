@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
+use super::lookup::NamesRead;
 use super::number::{NoNumber, label_name, number, shown};
 use super::open::Lines;
 use super::{Features, Labelled, Labels, RowIds};
@@ -22,7 +23,7 @@ pub fn read_svmlight<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
 pub(super) fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
     let mut rows = Rows::new();
     let mut labels = Labels::default();
-    let mut names: Vec<String> = Vec::new();
+    let mut names = NamesRead::default();
     let mut entries: Vec<(u32, R)> = Vec::new();
     let (mut indices, mut values) = (Vec::new(), Vec::new());
     while let Some(line) = lines.next_line()? {
@@ -38,9 +39,7 @@ pub(super) fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
         };
         labels.push(found.iter().map(AsRef::as_ref));
         if let Some(id) = id {
-            // Rows before the first name are known by their positions.
-            names.extend((names.len()..rows.len()).map(|i| i.to_string()));
-            names.push(id.to_owned());
+            names.put(rows.len(), id);
         }
         if let Some(&(last, _)) = entries.last() {
             rows.widen(last as usize + 1);
@@ -59,14 +58,7 @@ pub(super) fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
     if rows.is_empty() {
         return Err(Error::input("no rows").in_file(lines.path()));
     }
-    rows.shrink();
-    let ids = RowIds::from_names(names, rows.len());
-    Ok(Labelled {
-        rows,
-        labels,
-        ids,
-        features: Features::Numbered,
-    })
+    Ok(names.rows(rows, labels, Features::Numbered))
 }
 
 /// Whether a line holds no row.

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use super::fit::{FitOptions, Fitter};
 use super::vocabulary::Vocabulary;
 use crate::data::fields::json_fields;
+use crate::data::lookup::NamesRead;
 use crate::data::number::label_name;
 use crate::data::open::{Lines, Replay};
 use crate::data::output::Output;
 use crate::data::split::Condition;
 use crate::data::svmlight::write_svmlight_row;
-use crate::data::{Features, Labelled, Labels, RowIds};
+use crate::data::{Features, Labelled, Labels};
 use crate::{Error, Real, Result, Rows};
 
 /// Which file holds the documents, or rows, and what its fields or columns mean.
@@ -79,27 +80,19 @@ impl Documents {
     pub fn read<R: Real>(&self, vocabulary: &Vocabulary) -> Result<Labelled<R>> {
         let mut rows = Rows::new();
         rows.widen(vocabulary.len());
-        let (mut labels, mut names) = (Labels::default(), Vec::<String>::new());
+        let (mut labels, mut names) = (Labels::default(), NamesRead::default());
         self.for_each(Lines::open(&self.path)?, Some("id"), |text, label, id| {
             // Numbers have one spelling, as in a file of rows.
             let plain = label.filter(|_| vocabulary.classes().is_none());
             let name = plain.and_then(|label| label_name(label.as_bytes()));
             labels.push(name.as_deref().or(label));
             if let Some(id) = id {
-                names.extend((names.len()..rows.len()).map(|i| i.to_string()));
-                names.push(id.to_owned());
+                names.put(rows.len(), id);
             }
             rows.push(vocabulary.row(text).as_row());
             Ok(())
         })?;
-        rows.shrink();
-        let ids = RowIds::from_names(names, rows.len());
-        Ok(Labelled {
-            rows,
-            labels,
-            ids,
-            features: Features::Numbered,
-        })
+        Ok(names.rows(rows, labels, Features::Numbered))
     }
 
     /// Calls `each` with text, label and id of every document that fits the
@@ -247,6 +240,7 @@ fn write_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::RowIds;
 
     #[test]
     fn documents_are_read_as_they_are_written() {

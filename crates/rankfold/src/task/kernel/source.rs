@@ -185,9 +185,8 @@ impl Source {
             false => wanted,
         };
         if let Some(rank) = wanted.filter(|&rank| rank > n) {
-            return Err(Error::input(format!(
-                "rank {rank} is above the number of items, {n}"
-            )));
+            let message = format!("is {rank}, above the number of items, {n}");
+            return Err(Error::option("rank", message));
         }
         let most = wanted.unwrap_or_else(|| super::RANK.min(n));
         memory::require(
