@@ -11,7 +11,7 @@ use crate::batch::{Points, class_ridge};
 use crate::data::{Features, Labelled, Labels};
 use crate::eval::calibration::variance_scale;
 use crate::form::FormRef;
-use crate::model::{ClassScore, Classes, Distances, Preprocess, Scaling, Steps};
+use crate::model::{ClassScore, Classes, Distances, Preprocess, Steps};
 use crate::random::{Random, splitmix64};
 use crate::sample::{Given, LabelTriplets, ListedTriplets, ObjectTriplets, Triplet, Triplets};
 use crate::{Error, Ids, Real, Result, Rows, SparseVec};
@@ -133,8 +133,7 @@ impl<'a, R: Real> Inputs<'a, R> {
             rows: data,
             objects,
         } = data;
-        let scaling = options.standardize.unwrap_or(Scaling::None);
-        let steps = Steps::of(options.weight, options.normalize, scaling);
+        let steps = Steps::of(options.weight, options.normalize, options.standardize);
         if objects.is_some() {
             options.check_objects()?;
         }

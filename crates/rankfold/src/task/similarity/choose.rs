@@ -62,7 +62,7 @@ pub(in crate::task) struct Choice {
     /// The step size of the trial, where there was one.
     pub step_size: Option<f64>,
     /// How columns are scaled; as they are where nothing says so.
-    pub standardize: Option<Scaling>,
+    pub standardize: Scaling,
 }
 
 /// Steps between two questions whether to stop.
@@ -77,7 +77,7 @@ impl Choice {
             None => "the usual steps".into(),
         };
         let scaled = match self.standardize {
-            Some(Scaling::Global) => ", columns standardized",
+            Scaling::Global => ", columns standardized",
             _ => "",
         };
         format!(
@@ -95,8 +95,8 @@ impl Choice {
             settings.insert("penalty".into(), json!(self.penalty));
         }
         settings.insert("score".into(), json!(self.score.name()));
-        if let Some(standardize) = self.standardize {
-            settings.insert("standardize".into(), json!(standardize.name()));
+        if self.standardize != Scaling::Auto {
+            settings.insert("standardize".into(), json!(self.standardize.name()));
         }
         Trial {
             settings,
@@ -141,8 +141,8 @@ impl Similarity {
         // Columns of a table may have any size; entries of sparse rows are on one scale.
         let table = matches!(data.data.rows.features, Features::Columns(_));
         let scalings = match self.standardize {
-            None if table => vec![Scaling::None, Scaling::Global],
-            given => vec![given.unwrap_or(Scaling::None)],
+            Scaling::Auto if table => vec![Scaling::None, Scaling::Global],
+            given => vec![given],
         };
         // Few rows judge again and again, others each time.
         let times = match self.valid_fraction > 0.0 {
@@ -155,7 +155,7 @@ impl Similarity {
             let inner = |time: u64| Similarity {
                 valid_fraction: fraction,
                 patience: None,
-                standardize: Some(standardize),
+                standardize,
                 seed: if time == 0 {
                     self.seed
                 } else {

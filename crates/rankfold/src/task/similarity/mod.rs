@@ -53,7 +53,8 @@ choices! {
         /// The best matrix of rank k near what gradient steps from zero give; zero for a full
         /// matrix
         Zero = "zero",
-        /// A ridge regression on the classes, and principal directions beside it
+        /// A ridge regression on the classes or labels in closed form; where it has fewer than k
+        /// directions, principal ones beside it
         Ridge = "ridge",
     }
 }
@@ -181,12 +182,12 @@ options! {
         shared seed;
         shared threads;
         /// Weight features by how rare they are; the model keeps the weights.
-        weight: Weight = Weight::None;
+        weight: Weight = Weight::None, among ["none", "tfidf"];
         /// Scale rows to length one; the model does so too.
-        normalize: Normalize = Normalize::None;
-        /// Subtract column means and divide by standard deviations; the model keeps them
-        /// [default: for tables as `init`, chosen on held-out rows; else none].
-        standardize: Option<Scaling> = None;
+        normalize: Normalize = Normalize::None, among ["none", "l2"];
+        /// Subtract column means and divide by standard deviations; the model keeps them.
+        /// `auto` is chosen for tables where `steps` is not given, and else none.
+        standardize: Scaling = Scaling::Auto;
         shared valid_fraction;
         shared patience;
         shared curve_every;

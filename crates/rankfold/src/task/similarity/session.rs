@@ -113,11 +113,7 @@ impl Similarity {
         options.check()?;
         checkpoint.check_options(&options)?;
         let state: State = checkpoint.state()?;
-        let choice: Choice = match state.decided.is_null() {
-            true => options.usual(),
-            false => serde_json::from_value(state.decided)
-                .map_err(|e| checkpoint.error(format!("the training state is damaged: {e}")))?,
-        };
+        let choice = state.decided()?.unwrap_or_else(|| options.usual());
         let mut inputs = Inputs::new(&options.as_chosen(&choice), data)?;
         let Sides { left, right } = inputs.sides();
         let shape = (left.columns(), right.columns());
@@ -367,11 +363,9 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
         &self.trials
     }
 
-    fn decided(&self) -> serde_json::Value {
-        match self.choice == self.options.usual() {
-            true => serde_json::Value::Null,
-            false => serde_json::json!(self.choice),
-        }
+    fn decided(&self) -> Option<serde_json::Value> {
+        let chosen = self.choice != self.options.usual();
+        chosen.then(|| serde_json::json!(self.choice))
     }
 
     fn card(&self) -> Card {
