@@ -150,7 +150,7 @@ class Completion(Estimator, CompletionOptions):
         --------
         >>> import rankfold as rf
         >>> model = rf.Completion.from_factors(["ann", "bob"], ["alien"], [[1.0], [-1.0]], [[2.0]])
-        >>> model.predict(["bob"], ["alien"]).tolist()
+        >>> model.predict(["bob"], ["alien"]).round(3).tolist()
         [-2.0]
         """
         out = cls(precision=precision, clip="none" if clip is None else clip)
