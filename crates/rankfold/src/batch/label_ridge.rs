@@ -636,9 +636,9 @@ mod tests {
     }
 
     fn centered(mut m: Mat<f64>) -> Mat<f64> {
-        for column in m.col_iter_mut() {
-            let mean = column.iter().sum::<f64>() / column.nrows().max(1) as f64;
-            column.iter_mut().for_each(|v| *v -= mean);
+        for mut column in m.col_iter_mut() {
+            let mean = column.as_ref().iter().sum::<f64>() / column.nrows().max(1) as f64;
+            column.as_mut().iter_mut().for_each(|v| *v -= mean);
         }
         m
     }
