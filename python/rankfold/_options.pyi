@@ -235,7 +235,7 @@ class CompletionOptions(Options):
         *,
         learner: Literal["auto", "bayes", "als", "polar", "balanced", "embedded", "grassmann", "gradient", "svp", "optspace", "loreta"] = "auto",
         solver: Literal["online", "descent", "cg", "trust-region"] | None = None,
-        rank: str | int | float = 10,
+        rank: str | int | float = "auto",
         regularization: float | None = None,
         penalty_power: float = 0.5,
         no_bias: bool = False,
