@@ -342,6 +342,10 @@ def test_ratings_of_all_kinds() -> None:
         model.recommend("nobody")
     with pytest.raises(ValueError, match="sure"):
         model.predict([0], [0], return_std=True)
+    sure = rf.Completion(rank=2, learner="bayes").fit(users, items, ratings)
+    found, deviations = sure.predict([0, 99], [1, 1], return_std=True)
+    np.testing.assert_array_equal(found, sure.predict([0, 99], [1, 1]))
+    assert 0 < deviations[0] < deviations[1]
 
 
 def test_labels_of_all_kinds() -> None:

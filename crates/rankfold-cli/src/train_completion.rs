@@ -22,7 +22,7 @@ use crate::table::Table;
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold train completion ratings.csv -o model.safetensors
-      columns user, item, rating; rank 10, by the strongest learner for the data
+      columns user, item, rating; by the strongest learner for the data, which chooses the rank
   rankfold train completion ratings.csv -o m.safetensors --rank 2..12
       raises the rank while the error on a tenth of the ratings falls
   rankfold train completion ratings.dat -o m.safetensors --learner als --regularization 2
