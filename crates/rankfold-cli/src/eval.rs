@@ -29,7 +29,7 @@ use crate::train_pairs::read_pairs;
 ///
 /// A ranking of labels is measured by where the labels of each row stand among
 /// all; rows without labels are skipped and counted. The baseline is how often
-/// labels occurred in training.
+/// labels occurred in training; with --train also ridge regression on those rows.
 ///
 /// A model of ratings is measured by the root mean squared and the mean absolute
 /// error of its predictions. The baseline is a mean and biases alone.
@@ -100,7 +100,7 @@ pub struct Eval {
     pairs: Option<PathBuf>,
 
     /// The rows whose nearest vote for a class, for a metric [default: the other rows of DATA]; those
-    /// that baselines learn from, for a model of tasks
+    /// that baselines learn from, for a ranking and a model of tasks
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
 
@@ -158,7 +158,7 @@ impl Eval {
         let own: &[&str] = match &model.knowledge {
             Knowledge::Similarity => &["labels", "objects", "object_labels", "score"],
             Knowledge::Metric => &["labels", "train", "neighbors"],
-            Knowledge::Ranking(_) => &["labels"],
+            Knowledge::Ranking(_) => &["labels", "train"],
             Knowledge::Pairs { .. } => &["objects", "pairs"],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &["labels", "pairs", "clusters"],
             Knowledge::Completion(_) => &["columns"],
@@ -232,6 +232,10 @@ impl Eval {
             read_rows::<R>(&self.fields.of(self.data()), model.vocabulary(), labels)
         };
         let in_data = |e: Error| self.in_model(e).in_file(self.data());
+        let in_train = |e: Error| match (e.about, &self.train) {
+            (Some("training rows"), Some(path)) => Error { about: None, ..e }.in_file(path),
+            _ => in_data(e),
+        };
         let found = match &model.knowledge {
             Knowledge::Similarity => {
                 needs_objects(model, &self.model, self.objects.as_ref())?;
@@ -264,16 +268,17 @@ impl Eval {
                 let train = train.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
                 let (data, train) = (rows(self.labels.as_ref())?, train.transpose()?);
                 let found = model.evaluate_metric(data, train, self.k as usize, threads);
-                found.map_err(|e| match (e.about, &self.train) {
-                    (Some("training rows"), Some(path)) => Error { about: None, ..e }.in_file(path),
-                    _ => in_data(e),
-                })
+                found.map_err(in_train)
             }
             Knowledge::Ranking(_) => {
-                let data = rows(self.labels.as_ref())?;
-                model
-                    .evaluate_labels(data, threads, &progress)
-                    .map_err(in_data)
+                let train = self.train.as_ref();
+                let train = train.map(|path| {
+                    let source = self.fields.of_all(path);
+                    read_rows::<R>(&source, model.vocabulary(), None)
+                });
+                let (data, train) = (rows(self.labels.as_ref())?, train.transpose()?);
+                let found = model.evaluate_labels(data, train, threads, &progress);
+                found.map_err(in_train)
             }
             Knowledge::Pairs { .. } => self.pairs::<R>(model),
             Knowledge::Completion(_) => {

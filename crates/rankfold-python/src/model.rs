@@ -482,7 +482,7 @@ impl Model {
             let go_on = |_: usize| true;
             let found = match &model.knowledge {
                 Knowledge::Metric => model.evaluate_metric(data, train, k, threads)?,
-                Knowledge::Ranking(_) => model.evaluate_labels(data, threads, &go_on)?,
+                Knowledge::Ranking(_) => model.evaluate_labels(data, None, threads, &go_on)?,
                 _ => Evaluate {
                     score,
                     threads,

@@ -46,7 +46,7 @@ fn similarity() -> Result<()> {
 fn ranking() -> Result<()> {
     let data = rows()?;
     let model = Ranking::default().rank(2).epochs(20).fit(&data)?;
-    let found = model.evaluate_labels(data.clone(), 1, &|_| true)?;
+    let found = model.evaluate_labels(data.clone(), None, 1, &|_| true)?;
     println!("ranking: map {:.3}", found.metrics["map"]);
     let prepared = model.prepare(data.rows.clone(), &data.features)?;
     let mut scores = [0.0; 3];

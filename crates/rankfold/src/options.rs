@@ -443,12 +443,26 @@ macro_rules! options {
     (@read $head:tt $done:tt shared preprocessing; $($rest:tt)*) => {
         $crate::options! { @read $head $done
             /// Weight features by how rare they are; the model keeps the weights.
-            weight: $crate::model::Weight = $crate::model::Weight::None;
+            weight: $crate::model::Weight = $crate::model::Weight::None,
+                among ["none", "tfidf"];
             /// Scale rows to length one; the model does so too.
-            normalize: $crate::model::Normalize = $crate::model::Normalize::None;
+            normalize: $crate::model::Normalize = $crate::model::Normalize::None,
+                among ["none", "l2"];
             /// Subtract column means and divide by standard deviations; the model keeps
             /// them.
-            standardize: $crate::model::Scaling = $crate::model::Scaling::None;
+            standardize: $crate::model::Scaling = $crate::model::Scaling::None,
+                among ["none", "global"];
+            $($rest)* }
+    };
+    (@read $head:tt $done:tt shared chosen_preprocessing; $($rest:tt)*) => {
+        $crate::options! { @read $head $done
+            /// Weight features by how rare they are; the model keeps the weights.
+            weight: $crate::model::Weight = $crate::model::Weight::Auto;
+            /// Scale rows to length one; the model does so too.
+            normalize: $crate::model::Normalize = $crate::model::Normalize::Auto;
+            /// Subtract column means and divide by standard deviations; the model keeps
+            /// them.
+            standardize: $crate::model::Scaling = $crate::model::Scaling::Auto;
             $($rest)* }
     };
 

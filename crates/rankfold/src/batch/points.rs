@@ -5,7 +5,8 @@ use super::rowwise::Rowwise;
 use crate::parallel::{map_blocks, map_rows};
 use crate::{Error, Real, Result, Rows, SparseVec, memory};
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, Par};
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::{Accum, Mat, MatRef, Par};
 
 /// Share of entries that are not zero above which X is stored with all of them.
 const DENSE: f64 = 0.25;
@@ -147,6 +148,79 @@ impl Points {
         }
     }
 
+    /// The mean of each feature.
+    pub(crate) fn means(&self) -> Vec<f64> {
+        let n = self.len().max(1) as f64;
+        match &self.0 {
+            Kind::Unit(count) => vec![1.0 / n; *count],
+            Kind::Dense(x) => x.col_iter().map(|c| c.iter().sum::<f64>() / n).collect(),
+            Kind::Sparse(_, columns) => {
+                let columns = columns.iter();
+                columns.map(|c| c.values.iter().sum::<f64>() / n).collect()
+            }
+        }
+    }
+
+    /// Subtracts this from every point, where all entries are stored; else says false,
+    /// and leaves the zeros as they are.
+    pub(crate) fn subtract(&mut self, mean: &[f64]) -> bool {
+        let Kind::Dense(x) = &mut self.0 else {
+            return false;
+        };
+        for (column, mean) in x.col_iter_mut().zip(mean) {
+            column.iter_mut().for_each(|v| *v -= mean);
+        }
+        true
+    }
+
+    /// Xᵀ X, its lower half at least.
+    pub(crate) fn gram(&self, threads: usize) -> Mat<f64> {
+        match &self.0 {
+            Kind::Unit(count) => Mat::identity(*count, *count),
+            Kind::Sparse(rows, columns) => products(columns, rows, threads),
+            Kind::Dense(x) => {
+                let block = BLOCK.max(x.nrows().div_ceil(PARTS));
+                let parts = map_blocks(x.nrows(), block, threads, |range| {
+                    let block = x.subrows(range.start, range.len());
+                    lower_products(block.transpose(), block)
+                });
+                let zero = Mat::zeros(x.ncols(), x.ncols());
+                parts.into_iter().fold(zero, |sum, part| sum + part)
+            }
+        }
+    }
+
+    /// X Xᵀ, its lower half at least.
+    pub(crate) fn outer(&self, threads: usize) -> Mat<f64> {
+        match &self.0 {
+            Kind::Unit(count) => Mat::identity(*count, *count),
+            Kind::Sparse(rows, columns) => products(rows, columns, threads),
+            Kind::Dense(x) => lower_products(x.as_ref(), x.transpose()),
+        }
+    }
+
+    /// The sum of the points of each label: a column a label.
+    pub(crate) fn sums<'a>(&self, labels: &impl Fn(usize) -> &'a [u32], count: usize) -> Mat<f64> {
+        let mut out = Mat::zeros(self.features(), count);
+        for i in 0..self.len() {
+            for &y in labels(i) {
+                let mut column = out.col_mut(y as usize);
+                match &self.0 {
+                    Kind::Unit(_) => column[i] += 1.0,
+                    Kind::Sparse(rows, _) => {
+                        let row = rows.row(i).iter();
+                        row.for_each(|(j, v)| column[j as usize] += v);
+                    }
+                    Kind::Dense(x) => {
+                        let row = column.iter_mut().zip(x.row(i).iter());
+                        row.for_each(|(o, v)| *o += v);
+                    }
+                }
+            }
+        }
+        out
+    }
+
     /// X Y, row by row.
     pub(crate) fn times(&self, y: &Mat<f64>, threads: usize) -> Rowwise {
         let k = y.ncols();
@@ -211,6 +285,38 @@ fn gathered(rows: &Rows<f64>, from: &Rowwise, k: usize, threads: usize) -> Rowwi
     out
 }
 
+/// The products of all sparse rows of a matrix with each other, by way of its columns.
+fn products(rows: &Rows<f64>, columns: &Rows<f64>, threads: usize) -> Mat<f64> {
+    let n = rows.len();
+    let mut out = vec![0.0; n * n];
+    map_rows(&mut out, n.max(1), 16, threads, |first, block| {
+        for (i, out) in block.chunks_exact_mut(n).enumerate() {
+            for (j, v) in rows.row(first + i).iter() {
+                let column = columns.row(j as usize);
+                column.iter().for_each(|(i, w)| out[i as usize] += v * w);
+            }
+        }
+    });
+    Mat::from_fn(n, n, |i, j| out[i * n + j])
+}
+
+/// The lower half of a symmetric product.
+fn lower_products(left: MatRef<'_, f64>, right: MatRef<'_, f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(left.nrows(), right.ncols());
+    triangular::matmul(
+        &mut out,
+        BlockStructure::TriangularLower,
+        Accum::Replace,
+        left,
+        BlockStructure::Rectangular,
+        right,
+        BlockStructure::Rectangular,
+        1.0,
+        Par::Seq,
+    );
+    out
+}
+
 /// The columns of a matrix as rows.
 fn transposed(rows: &Rows<f64>) -> Result<Rows<f64>> {
     let mut lists: Vec<Vec<(u32, f64)>> = vec![Vec::new(); rows.columns()];
@@ -267,9 +373,24 @@ mod tests {
                 assert!((&back - x.transpose() * &v).norm_max() < 1e-11);
                 assert_eq!(product, points.times(&y, 1).to_mat(k));
                 assert_eq!(back, points.back(&Rowwise::from_mat(&v), k, 1));
+                let lower = |m: Mat<f64>| {
+                    Mat::from_fn(m.nrows(), m.ncols(), |i, j| match i < j {
+                        true => 0.0,
+                        false => m[(i, j)],
+                    })
+                };
+                let (gram, outer) = (points.gram(threads), points.outer(threads));
+                assert_eq!((&gram, &outer), (&points.gram(1), &points.outer(1)));
+                let want = lower(x.transpose() * &x);
+                assert!((lower(gram) - want).norm_max() < 1e-11);
+                assert!((lower(outer) - lower(&x * x.transpose())).norm_max() < 1e-12);
             }
+            let mean = points.means();
+            let want = |j: usize| x.col(j).iter().sum::<f64>() / n as f64;
+            assert!((0..d).all(|j| (mean[j] - want(j)).abs() < 1e-13));
         }
         let unit = Points::unit(5);
+        assert_eq!(unit.means(), [0.2; 5]);
         assert_eq!(unit.times(&matrix(5, 2, 1), 2).to_mat(2), matrix(5, 2, 1));
     }
 }

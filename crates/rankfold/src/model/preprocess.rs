@@ -12,6 +12,8 @@ choices! {
         None = "none",
         /// By ln(N / df), how rare they are
         Tfidf = "tfidf",
+        /// As does best on held-out training rows
+        Auto = "auto",
     }
 }
 
@@ -22,6 +24,8 @@ choices! {
         None = "none",
         /// To length one
         L2 = "l2",
+        /// As does best on held-out training rows
+        Auto = "auto",
     }
 }
 
@@ -32,6 +36,8 @@ choices! {
         None = "none",
         /// To mean 0 and standard deviation 1 over all rows
         Global = "global",
+        /// As does best on held-out training rows
+        Auto = "auto",
     }
 }
 
@@ -47,13 +53,26 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The steps that options of a task ask for.
+    /// The steps that options of a task ask for, without those that are to be chosen.
     pub fn of(weight: Weight, normalize: Normalize, standardize: Scaling) -> Self {
         Steps {
             tfidf: weight == Weight::Tfidf,
             standardize: standardize == Scaling::Global,
             normalize: normalize == Normalize::L2,
         }
+    }
+
+    /// The values of the options that ask for these steps.
+    pub fn names(self) -> [(&'static str, &'static str); 3] {
+        let name = |on: bool, name: &'static str| if on { name } else { "none" };
+        [
+            ("weight", name(self.tfidf, Weight::Tfidf.name())),
+            ("normalize", name(self.normalize, Normalize::L2.name())),
+            (
+                "standardize",
+                name(self.standardize, Scaling::Global.name()),
+            ),
+        ]
     }
 }
 

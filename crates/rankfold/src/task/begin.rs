@@ -92,7 +92,7 @@ impl Ranking {
         let form: Form<R> = match self.learner.is_low_rank() {
             false => Form::Full(Full::diagonal(columns, names.len(), 0.0)?),
             true => {
-                let k = rank_for(self, self.rank, columns.min(names.len()))?;
+                let k = self.plain_rank(columns, names.len())?;
                 normal(self.seed, (columns, names.len()), k, Shape::Factored)?
             }
         };

@@ -36,6 +36,9 @@ pub(super) struct State {
     /// Where examples are drawn, unless the counters say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
+    /// What was decided before the first step, as the task describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Value>,
     pub window: Window,
     /// The step of the last point of the curve.
     pub measured: u64,
@@ -44,6 +47,16 @@ pub(super) struct State {
     pub best: Option<BestState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<AverageState>,
+}
+
+impl State {
+    /// What was decided before the first step.
+    pub fn decided<D: DeserializeOwned>(&self) -> Result<Option<D>> {
+        let decided = self.decided.clone().map(serde_json::from_value);
+        decided
+            .transpose()
+            .map_err(|e| Error::input(format!("the checkpoint is damaged: {e}")))
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -16,6 +16,8 @@ mod metric;
 mod multitask;
 mod online;
 mod pairs;
+mod preprocessing;
+mod rank;
 mod ranking;
 mod run;
 mod session;
@@ -40,6 +42,7 @@ pub use metric::{
 pub use multitask::{Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner};
 pub use online::Online;
 pub use pairs::{Pairs, PairsData, PairsSession, PairsSolver};
+pub use rank::Rank;
 pub use ranking::{
     LabelScores, Order, Ranking, RankingData, RankingSession, Violation, WARP_TRIALS, draws,
     multilabel_hinge, warp,

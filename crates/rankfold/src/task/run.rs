@@ -73,7 +73,13 @@ impl fmt::Display for Trial {
         let settings: Vec<String> = self
             .settings
             .iter()
-            .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
+            .map(|(name, value)| {
+                let name = name.replace('_', " ");
+                match value {
+                    Value::String(text) => format!("{name} {text}"),
+                    value => format!("{name} {value}"),
+                }
+            })
             .collect();
         write!(f, "{}: {} ", settings.join(", "), self.metric)?;
         match self.value {

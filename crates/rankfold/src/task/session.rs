@@ -86,6 +86,16 @@ pub trait Work {
         None
     }
 
+    /// What was decided before the first step, where a resumed run needs it.
+    fn decided(&self) -> Option<serde_json::Value> {
+        None
+    }
+
+    /// Whether the start is a model of its own, which is measured and may be the best.
+    fn measures_start(&self) -> bool {
+        false
+    }
+
     /// W as it is now.
     fn form(&self) -> FormRef<'_, Self::Real>;
 
@@ -142,6 +152,8 @@ pub struct Session<W: Work> {
     work: W,
     course: Course<Snapshot<W::Real>>,
     average: Option<Average<W::Real>>,
+    /// Trials that the observer has seen.
+    told: usize,
 }
 
 impl<W: Work> Session<W> {
@@ -152,9 +164,23 @@ impl<W: Work> Session<W> {
             work,
             course,
             average: None,
+            told: 0,
         };
+        if session.work.measures_start() && session.work.is_validated() {
+            let (form, bias) = session.current();
+            let found = session.work.validate(form, bias, &|| true)?;
+            if let Validated::Found(metrics) = found {
+                let work = &session.work;
+                session.course.measured(Some(metrics), || snapshot(work));
+            }
+        }
         session.settle();
         Ok(session)
+    }
+
+    /// The same, of which so many trials were told.
+    pub(super) fn having_told(self, told: usize) -> Self {
+        Session { told, ..self }
     }
 
     /// A run that goes on from a checkpoint. The work stands where the checkpoint says.
@@ -176,6 +202,7 @@ impl<W: Work> Session<W> {
             work,
             course,
             average: None,
+            told: 0,
         };
         let labels = session.work.bias().map(<[f64]>::len);
         let view = session.work.form();
@@ -351,6 +378,7 @@ impl<W: Work> Session<W> {
             fingerprint: rows,
             objects,
             position: self.work.position(),
+            decided: self.work.decided(),
             window: self.course.window,
             measured: self.course.measured,
             without_gain: self.course.without_gain,
@@ -406,7 +434,7 @@ impl<W: Work> Session<W> {
         let total = self.course.total;
         let never = || false;
         let stop = run.stop().unwrap_or(&never);
-        for trial in self.work.trials() {
+        for trial in self.work.trials().iter().skip(self.told) {
             run.tell(&Event::Tried(trial.clone()));
         }
         let stopped = loop {

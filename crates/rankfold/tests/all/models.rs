@@ -226,7 +226,7 @@ fn models_of_all_other_kinds_of_format_1_load() {
     let labels = load("ranking-f32");
     assert_eq!((labels.task(), labels.rank()), ("ranking", 2));
     let rows = read_labelled::<f32>(kept("kept-labels.svm")).unwrap();
-    let found = labels.evaluate_labels(rows, 1, &|_| true).unwrap();
+    let found = labels.evaluate_labels(rows, None, 1, &|_| true).unwrap();
     assert_eq!(found.metrics["map"], 1.0);
 
     let metric = load("metric-flat-f64");

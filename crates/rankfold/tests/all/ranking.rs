@@ -386,7 +386,7 @@ fn every_learner_start_and_sampler_beats_popularity() {
     }
     for options in tried {
         let model = options.fit(&train).unwrap();
-        let found = model.evaluate_labels(test(), 2, &|_| true).unwrap();
+        let found = model.evaluate_labels(test(), None, 2, &|_| true).unwrap();
         let (map, baseline) = (found.metrics["map"], found.baselines[0].metrics["map"]);
         assert!(map > baseline + 0.2, "{options:?}: {map} and {baseline}");
         let back = {
@@ -395,7 +395,7 @@ fn every_learner_start_and_sampler_beats_popularity() {
             Model::load(&path).unwrap()
         };
         assert_eq!(back, model);
-        let again = back.evaluate_labels(test(), 1, &|_| true).unwrap();
+        let again = back.evaluate_labels(test(), None, 1, &|_| true).unwrap();
         assert_eq!(again, found);
     }
 }
@@ -596,7 +596,7 @@ fn rows_without_labels_or_with_all_of_them_are_counted() {
         let session = options.session(&data).unwrap();
         assert_eq!((session.skipped(), session.total_steps()), (2, 12));
         let model = finished(session);
-        let found = model.evaluate_labels(data.clone(), 1, &|_| true);
+        let found = model.evaluate_labels(data.clone(), None, 1, &|_| true);
         let found = found.unwrap();
         assert_eq!((found.rows, found.skipped), (4, 1));
     }

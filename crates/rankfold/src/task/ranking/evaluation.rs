@@ -1,6 +1,7 @@
 //! Scores of labels, and how good a ranking of them is.
 
 use super::labels::{LabelNames, Positives};
+use crate::batch::{LabelFit, LabelRidge, Shape};
 use crate::data::Labelled;
 use crate::eval::{self, Retrieval, Scorer};
 use crate::form::{FormRef, Query};
@@ -9,6 +10,7 @@ use crate::task::given_up;
 use crate::task::run::{Baseline, Evaluation};
 use crate::task::similarity::metrics;
 use crate::{Error, Ids, Model, Real, Result, Rows};
+use faer::Mat;
 
 /// Scores rows with all labels of a model: rowᵀ W e(label) + bias(label).
 #[derive(Debug, Clone, Copy)]
@@ -160,12 +162,14 @@ impl Model {
         Ok(bias.unwrap_or(prior.unseen))
     }
 
-    /// Measures the model on rows with labels in its precision, with the
-    /// popularity of labels beside it. `progress` gets the number of rows done out
-    /// of twice the rows; an error of the kind `Interrupted` where it said to stop.
+    /// Measures the model on rows with labels in its precision, with the popularity of
+    /// labels beside it, and ridge regression where training rows are given. `progress`
+    /// gets the number of rows done out of two or three times the rows; an error of the
+    /// kind `Interrupted` where it said to stop.
     pub fn evaluate_labels<R: Real>(
         &self,
         data: Labelled<R>,
+        train: Option<Labelled<R>>,
         threads: usize,
         progress: &(dyn Fn(usize) -> bool + Sync),
     ) -> Result<Evaluation> {
@@ -192,16 +196,87 @@ impl Model {
         let Some(popularity) = measure(&popular, &positives, threads, &later) else {
             return Err(given_up());
         };
+        let mut baselines = vec![Baseline::new("popularity", metrics(&popularity))];
+        if let Some(train) = train {
+            let ridge = self.ridge(train, &prepared.rows, unknown, threads);
+            let ridge = ridge.map_err(|e| e.about("training rows"))?;
+            let later = |done: usize| progress(2 * found.rows + done);
+            let Some(ridge) = measure(&ridge, &positives, threads, &later) else {
+                return Err(given_up());
+            };
+            baselines.push(Baseline::new("ridge", metrics(&ridge)));
+        }
         let note = || {
             format!("{unknown} labels are not known to the model; they rank as labels never seen")
         };
         Ok(Evaluation {
-            baselines: vec![Baseline::new("popularity", metrics(&popularity))],
+            baselines,
             skipped: found.skipped,
             ..Evaluation::new(metrics(&found), found.rows - found.skipped, "rows")
         }
         .unknown_entries(prepared.unknown_entries)
         .with("unknown_labels", unknown)
         .noting(unknown, note))
+    }
+
+    /// Ridge regression of the labels on training rows, with the preprocessing of the
+    /// model and the penalty of generalized cross-validation: a baseline.
+    fn ridge<R: Real>(
+        &self,
+        train: Labelled<R>,
+        rows: &Rows<R>,
+        unknown: usize,
+        threads: usize,
+    ) -> Result<Regression> {
+        let (names, _) = self.ranked_labels()?;
+        let count = names.names.len();
+        let (labels, _) = Positives::known(&train.labels, names);
+        let mut known = Positives::default();
+        for i in 0..train.labels.len() {
+            let labels = labels.of(i).iter().copied();
+            known.push(labels.filter(|&y| (y as usize) < count));
+        }
+        let prepared = self.prepare(train.rows, &train.features)?;
+        let seed = self.card.seed;
+        let ridge = LabelRidge::new(&prepared.rows, |i| known.of(i), count, None, seed, threads)?;
+        let fit = ridge.fit(ridge.penalty(), Shape::default());
+        Ok(Regression {
+            coordinates: ridge.coordinates(rows, threads)?,
+            unseen: ridge.unseen(Shape::default()),
+            fit,
+            unknown,
+        })
+    }
+}
+
+/// Scores of rows by their coordinates: the baseline.
+struct Regression {
+    coordinates: Mat<f64>,
+    fit: LabelFit,
+    /// Labels behind those of the model, and what they score.
+    unknown: usize,
+    unseen: f64,
+}
+
+impl Scorer for Regression {
+    fn rows(&self) -> usize {
+        self.coordinates.nrows()
+    }
+
+    fn candidates(&self) -> usize {
+        self.fit.offset.len() + self.unknown
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
+        let rows = self.coordinates.subrows(first, queries);
+        let scores = self.fit.coefficients.transpose() * rows.transpose();
+        let lists = out.chunks_exact_mut(self.candidates());
+        for (row, out) in scores.col_iter().zip(lists) {
+            let (known, unknown) = out.split_at_mut(self.fit.offset.len());
+            let scores = row.iter().zip(&self.fit.offset);
+            let scores = known.iter_mut().zip(scores);
+            scores.for_each(|(out, (score, offset))| *out = score + offset);
+            unknown.fill(self.unseen);
+        }
     }
 }

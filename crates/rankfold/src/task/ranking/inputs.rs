@@ -1,5 +1,6 @@
 //! The data of a run, ready for it.
 
+use super::choose::Known;
 use super::labels::{LabelNames, Positives};
 use super::{Order, Ranking, RankingData};
 use crate::data::Labelled;
@@ -38,11 +39,13 @@ pub(super) struct Inputs<'a, R: Real> {
 }
 
 impl<'a, R: Real> Inputs<'a, R> {
+    /// The data of a run; `decide` says how rows are made ready, of those that are
+    /// learned from and the labels of all.
     pub fn new(
         options: &Ranking,
         RankingData { rows: data, valid }: RankingData<'a, R>,
+        decide: impl FnOnce(Known<'_, R>) -> Result<Steps>,
     ) -> Result<Self> {
-        let steps = Steps::of(options.weight, options.normalize, options.standardize);
         check_validation(valid.is_some(), options.valid_fraction)?;
         let names = &data.labels.names;
         if names.len() < 2 {
@@ -58,16 +61,21 @@ impl<'a, R: Real> Inputs<'a, R> {
         };
         let (rows, fraction) = (data.rows.len(), options.valid_fraction);
         let (members, held_out) = hold_out_some("rows", rows, None, fraction, options.seed)?;
-        let mut things = Things::new(steps, data, None, members)?;
-        let before = things.members.len();
-        let teaches = |row: u32| (1..names.len()).contains(&positives.of(row as usize).len());
-        things.members.retain(|&row| teaches(row));
-        if things.members.is_empty() {
+        let teaches = |row: &u32| (1..names.len()).contains(&positives.of(*row as usize).len());
+        let taught: Vec<u32> = members.iter().copied().filter(teaches).collect();
+        if taught.is_empty() {
             return Err(Error::input(
                 "no row to learn from: each has either no labels or all of them",
             ));
         }
-        let skipped = before - things.members.len();
+        let skipped = members.len() - taught.len();
+        let steps = decide(Known {
+            data,
+            members: &taught,
+            positives: &positives,
+        })?;
+        let mut things = Things::new(steps, data, None, members)?;
+        things.members = taught;
         let known = LabelNames { names, numbered };
         let validation = match valid {
             None if held_out.is_empty() => None,
@@ -135,11 +143,16 @@ impl<'a, R: Real> Inputs<'a, R> {
     pub fn order(&self, options: &Ranking, epoch: u64) -> Vec<u32> {
         let mut order = self.things.members.clone();
         if options.order == Order::Shuffled {
-            let key = splitmix64(splitmix64(options.seed ^ SHUFFLE << 32) ^ epoch);
+            let key = pass_key(options.seed, epoch);
             order.sort_by_key(|&row| (splitmix64(key ^ u64::from(row)), row));
         }
         order
     }
+}
+
+/// The key of the order of rows in a pass.
+pub(super) fn pass_key(seed: u64, pass: u64) -> u64 {
+    splitmix64(splitmix64(seed ^ SHUFFLE << 32) ^ pass)
 }
 
 fn foreign<R: Real>(

@@ -5,6 +5,7 @@
 //! objects whose features are their names. A row that a label is missing from is a
 //! row ⊗ (label − wrong label) at the seam, so that all learners serve.
 
+mod choose;
 mod evaluation;
 mod inputs;
 mod labels;
@@ -18,9 +19,9 @@ pub(super) use online::LabelLearner;
 pub use session::{RankingSession, draws};
 pub use violation::{Violation, WARP_TRIALS, multilabel_hinge, warp};
 
-use super::run::{Fit, Run};
+use super::run::{Event, Fit, Run};
 use super::similarity::Init;
-use super::{Learn, check_length};
+use super::{Learn, Rank, check_length};
 use crate::data::Labelled;
 use crate::model::{Card, Model, RankingRule, Sampler, Subgradient};
 use crate::online::{Rule, Step};
@@ -56,15 +57,17 @@ options! {
         /// Learning algorithm.
         learner: Rule = Rule::Loreta,
             among ["loreta", "passive-aggressive", "perceptron", "group-perceptron"];
-        /// Rank of W, at most the number of features and that of labels; the default is
-        /// lowered to that.
-        rank: usize = 50, in Range::COUNT,
+        /// Rank of W, at most the number of features and that of labels. `auto` takes the
+        /// smallest that does about as well as any on held-out rows; after other starts than
+        /// `ridge` it is 50, or less where the data are small.
+        rank: Rank = Rank::AUTO, in Range::COUNT,
             for "`loreta` and `passive-aggressive`" if |o| o.learner.is_low_rank();
-        /// Number of rows to learn from, one after the other [default: 10 passes].
+        /// Number of rows to learn from, one after the other [default: after `--init ridge` as
+        /// many passes as help on held-out rows, else 10 passes].
         steps: Option<u64> = None, effect Length;
         /// Number of passes over the rows, instead of `steps`.
         epochs: Option<u64> = None, effect Length;
-        /// Step size [default: the best of seven in a short trial].
+        /// Step size [default: the best of a few in a short trial].
         step_size: Option<f64> = None, in Range::POSITIVE,
             for "learners other than `passive-aggressive`" if Ranking::has_steps;
         /// Largest relative change of W that one step may make; `inf` for none.
@@ -77,36 +80,41 @@ options! {
         /// Longest step of passive-aggressive learning, C in the paper.
         aggressiveness: f64 = 0.1, in Range::POSITIVE,
             for "`passive-aggressive`" if |o| !o.has_steps();
-        /// The wrong label that is learned from.
-        sampler: Sampler = Sampler::Top;
+        /// The wrong label that is learned from [default: warp after `--init ridge`, else top].
+        sampler: Option<Sampler> = None;
         /// How the wrong label weighs where several right ones score too low.
         gradient: Subgradient = Subgradient::Single,
-            for "`--sampler top`" if |o| o.sampler == Sampler::Top;
+            for "`--sampler top`" if |o| o.sampler_or_default() == Sampler::Top;
         /// Steps of the biases, as a share of those of W; 0 leaves them where they start
         /// [default: .001, with WARP .01].
         bias_step: Option<f64> = None, in Range::NOT_NEGATIVE;
         /// Biases start at this many times the logarithm of the share of rows with the label
         /// [default: .05, with WARP .2].
-        popularity: Option<f64> = None, in Range::NOT_NEGATIVE;
+        popularity: Option<f64> = None, in Range::NOT_NEGATIVE,
+            for "starts other than `ridge`" if |o| !o.is_ridge();
         /// Keep the average of W and the biases over the run, later ones weighing more, not
         /// the last ones.
-        average: bool = false;
+        average: bool = false, for "runs whose length or other start is given: steps that are \
+            chosen are averaged always" if |o| !o.chooses_length();
         /// Where W starts.
-        init: Init = Init::Zero, for "`loreta` and `passive-aggressive`"
+        init: Init = Init::Ridge, for "`loreta` and `passive-aggressive`"
             if |o| o.learner.is_low_rank();
         /// The order of the rows.
         order: Order = Order::Shuffled;
         shared seed;
         shared threads;
-        shared preprocessing;
+        shared chosen_preprocessing;
         shared valid_fraction;
         shared patience;
         shared curve_every;
     }
 }
 
-/// Passes over the rows unless others are asked for.
+/// Passes over the rows unless others are asked for, after other starts than `ridge`.
 const EPOCHS: u64 = 10;
+
+/// The rank where it is to be chosen and nothing is tried.
+const RANK: usize = 50;
 
 impl Ranking {
     /// By the name of the learner.
@@ -118,6 +126,28 @@ impl Ranking {
         !self.learner.is_passive_aggressive()
     }
 
+    /// Whether the run starts from the closed form.
+    fn is_ridge(&self) -> bool {
+        self.learner.is_low_rank() && self.init == Init::Ridge
+    }
+
+    /// Whether the number of steps is left open.
+    fn chooses_length(&self) -> bool {
+        self.is_ridge() && self.steps.is_none() && self.epochs.is_none()
+    }
+
+    fn sampler_or_default(&self) -> Sampler {
+        self.sampler.unwrap_or(match self.is_ridge() {
+            true => Sampler::Warp,
+            false => Sampler::Top,
+        })
+    }
+
+    /// The rank where nothing can be tried.
+    pub(super) fn plain_rank(&self, features: usize, labels: usize) -> Result<usize> {
+        self.rank.or(RANK, features, labels)
+    }
+
     /// Checks all options at once; a session does so too.
     pub fn check(&self) -> Result<()> {
         self.check_table()?;
@@ -127,9 +157,9 @@ impl Ranking {
     /// What is learned from a row.
     pub(super) fn learned(&self) -> RankingRule {
         RankingRule {
-            sampler: self.sampler,
+            sampler: self.sampler_or_default(),
             gradient: self.gradient,
-            bias: self.bias_step.unwrap_or(self.sampler.bias()),
+            bias: self.bias_step.unwrap_or(self.sampler_or_default().bias()),
         }
     }
 
@@ -147,7 +177,8 @@ impl Ranking {
 
     /// The weight of the popularity of labels at the start.
     fn start_popularity(&self) -> f64 {
-        self.popularity.unwrap_or(self.sampler.popularity())
+        self.popularity
+            .unwrap_or(self.sampler_or_default().popularity())
     }
 
     /// Rows of a whole run, where one pass has so many.
@@ -167,7 +198,9 @@ impl Ranking {
     pub fn fit_with<R: Real>(&self, data: RankingData<'_, R>, mut run: Run<'_>) -> Result<Fit> {
         let session = match run.take_checkpoint() {
             Some(checkpoint) => self.resume(data, &checkpoint)?,
-            None => self.session(data)?,
+            None => {
+                self.begin_session(data, &mut |trial| run.tell(&Event::Tried(trial.clone())))?
+            }
         };
         session.drive(run)
     }

@@ -4,24 +4,27 @@
 //! The order of rows and the labels that are drawn are functions of the seed and of the
 //! number of the step, so that the counters say where a run stands.
 
+use super::choose::{self, Decided, Tell};
 use super::evaluation::{LabelScores, measure};
 use super::inputs::Inputs;
+use super::start::Closed;
 use super::violation::Violations;
 use super::{Ranking, RankingData, start};
+use crate::batch::LabelRidge;
 use crate::data::Features;
 use crate::form::{Form, FormRef, Full};
-use crate::model::{Card, Knowledge, Metrics, Preprocess, Prior, Ranked, Sampler};
+use crate::model::{Card, Knowledge, Metrics, Preprocess, Prior, Ranked, Sampler, Steps};
 use crate::online::{AnyLearner, Learned, Shape, Step};
 use crate::random::{Random, splitmix64};
 use crate::task::average;
-use crate::task::checkpoint::Checkpoint;
+use crate::task::checkpoint::{Checkpoint, State};
 use crate::task::course::Course;
 use crate::task::run::{Report, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
 use crate::task::similarity::{Init, metrics};
-use crate::task::{decayed, rank_for, threads};
+use crate::task::{decayed, threads};
 use crate::{Error, Real, Result, SparseRow, memory};
 use std::borrow::Cow;
 
@@ -52,9 +55,9 @@ pub fn draws(seed: u64, step: u64) -> Random {
 
 /// A learner, and what it learns beside W.
 #[derive(Debug, Clone)]
-struct Stepper<R> {
-    learner: AnyLearner<R>,
-    prior: Prior,
+pub(super) struct Stepper<R> {
+    pub learner: AnyLearner<R>,
+    pub prior: Prior,
     violations: Violations<R>,
     step: Step,
     decay: Option<f64>,
@@ -62,7 +65,7 @@ struct Stepper<R> {
 }
 
 impl<R: Real> Stepper<R> {
-    fn take(&mut self, (row, labels): (SparseRow<'_, R>, &[u32]), done: u64) -> Learned {
+    pub fn take(&mut self, (row, labels): (SparseRow<'_, R>, &[u32]), done: u64) -> Learned {
         let step = decayed(self.step, self.decay, done);
         let (learner, prior, seed) = (&mut self.learner, &mut self.prior, self.seed);
         let random = || draws(seed, done);
@@ -76,6 +79,8 @@ impl<R: Real> Stepper<R> {
 pub struct RankingWork<'a, R: Real> {
     options: Ranking,
     inputs: Inputs<'a, R>,
+    /// What a run from the closed form has decided.
+    decided: Option<Decided>,
     trials: Vec<Trial>,
     stepper: Stepper<R>,
     /// The rows of the pass that runs.
@@ -93,17 +98,94 @@ impl Ranking {
         &self,
         data: impl Into<RankingData<'a, R>>,
     ) -> Result<RankingSession<'a, R>> {
+        self.begin_session(data, &mut |_| true)
+    }
+
+    /// The same; `tell` sees each trial before the first step, and false ends the run.
+    pub(super) fn begin_session<'a, R: Real>(
+        &self,
+        data: impl Into<RankingData<'a, R>>,
+        tell: Tell<'_>,
+    ) -> Result<RankingSession<'a, R>> {
         self.check()?;
-        let inputs = Inputs::new(self, data.into())?;
-        let prior = inputs.prior(self);
-        let form = start_form(self, &inputs, &prior)?;
-        let (mut work, course) = self.work(inputs, form, prior, 0)?;
-        match self.step_size {
-            Some(size) => work.stepper.step.size = size,
-            None if !self.has_steps() => work.stepper.step.size = self.aggressiveness,
-            None => work.choose_step(course.total),
+        let mut decided = None;
+        let inputs = Inputs::new(self, data.into(), |known| {
+            if !self.is_ridge() {
+                return Ok(self.plain_steps());
+            }
+            let (features, labels) = (known.data.rows.columns(), known.data.labels.names.len());
+            self.plain_rank(features, labels)?;
+            let (found, trials) = choose::decide(self, known, tell)?;
+            let steps = found.steps;
+            decided = Some((found, trials));
+            Ok(steps)
+        })?;
+        let (decided, trials) = decided.unzip();
+        let (form, prior) = match &decided {
+            Some(decided) => self.closed_form(&inputs, decided)?,
+            None => {
+                let prior = inputs.prior(self);
+                (start_form(self, &inputs, &prior)?, prior)
+            }
+        };
+        let told = trials.as_ref().map_or(0, Vec::len);
+        let (mut work, course) = self.work(inputs, form, prior, decided, 0)?;
+        work.trials = trials.unwrap_or_default();
+        match (&work.decided, self.step_size) {
+            (Some(decided), _) => work.stepper.step.size = decided.step_size,
+            (None, Some(size)) => work.stepper.step.size = size,
+            (None, None) if !self.has_steps() => work.stepper.step.size = self.aggressiveness,
+            (None, None) => work.choose_step(course.total),
         }
-        Session::new(work, course)
+        Ok(Session::new(work, course)?.having_told(told))
+    }
+
+    /// The preprocessing of runs that choose none.
+    fn plain_steps(&self) -> Steps {
+        Steps::of(self.weight, self.normalize, self.standardize)
+    }
+
+    /// The closed form of all rows.
+    fn closed_form<R: Real>(
+        &self,
+        inputs: &Inputs<'_, R>,
+        decided: &Decided,
+    ) -> Result<(Form<R>, Prior)> {
+        let members = &inputs.things.members;
+        let (features, labels) = inputs.shape();
+        let threads = threads(self.threads);
+        let mut rows = inputs
+            .things
+            .rows
+            .select(members.iter().map(|&row| row as usize));
+        rows.widen(features);
+        let of = |i: usize| inputs.positives.of(members[i] as usize);
+        let ridge = LabelRidge::new(&rows, of, labels, None, self.seed, threads)?;
+        let rank = self.rank.given().or(decided.rank);
+        let counted = inputs.prior(self);
+        let closed = match Closed::new(&ridge, decided, rank)? {
+            Some(closed) => closed,
+            // The rows say nothing about labels: biases are all there is to learn.
+            None => {
+                let k = self.rank.or(1, features, labels)?;
+                let form = start::gaussian(self.seed, inputs.shape(), k)?;
+                return Ok((form, counted));
+            }
+        };
+        if let Some(k) = self.rank.given()
+            && closed.rank() < k
+        {
+            return Err(Error::input(format!(
+                "the rows do not span rank {k}: choose a smaller rank or another start"
+            )));
+        }
+        let (form, prior) = closed.form(&ridge, &rows, threads)?;
+        let prior = Prior {
+            bias: prior.bias,
+            unseen: prior.unseen,
+            ..counted
+        };
+        Ok((form, prior))
     }
 
     /// Goes on from a checkpoint of the same run.
@@ -114,14 +196,17 @@ impl Ranking {
     ) -> Result<RankingSession<'a, R>> {
         self.check()?;
         checkpoint.check_options(self)?;
-        let inputs = Inputs::new(self, data.into())?;
+        let state: State = checkpoint.state()?;
+        let decided: Option<Decided> = state.decided()?;
+        let steps = decided.as_ref().map_or(self.plain_steps(), |d| d.steps);
+        let inputs = Inputs::new(self, data.into(), |_| Ok(steps))?;
         let features = inputs.things.features;
         let model = check_resumed::<R>(checkpoint, features, inputs.shape())?;
         let Knowledge::Ranking(Ranked { prior, .. }) = model.knowledge else {
             return Err(model.knowledge.expected("ranking"));
         };
         let (card, form) = (model.card, model.form.into_precision()?);
-        let (mut work, course) = self.work(inputs, form, prior, card.counters.steps)?;
+        let (mut work, course) = self.work(inputs, form, prior, decided, card.counters.steps)?;
         work.stepper.step.size = card.step_size;
         Session::resumed(work, course, checkpoint)
     }
@@ -131,23 +216,19 @@ impl Ranking {
         inputs: Inputs<'a, R>,
         form: Form<R>,
         prior: Prior,
+        decided: Option<Decided>,
         seen: u64,
     ) -> Result<(RankingWork<'a, R>, Course<Snapshot<R>>)> {
-        let total = self.total(inputs.things.members.len() as u64);
+        let rows = inputs.things.members.len() as u64;
+        let total = match &decided {
+            Some(decided) if self.chooses_length() => decided.passes.saturating_mul(rows),
+            _ => self.total(rows),
+        };
         let work = RankingWork {
-            stepper: Stepper {
-                learner: AnyLearner::new(self.learner, form, seen)?,
-                prior,
-                violations: Violations::new(self.learned()),
-                step: Step {
-                    size: f64::NAN,
-                    limit: self.step_limit,
-                },
-                decay: self.decay,
-                seed: self.seed,
-            },
+            stepper: self.stepper(form, prior, seen, f64::NAN)?,
             options: self.clone(),
             inputs,
+            decided,
             trials: Vec::new(),
             order: Vec::new(),
             epoch: None,
@@ -155,16 +236,25 @@ impl Ranking {
         Ok((work, Course::new(total, self.curve_every)))
     }
 
-    fn rank_for<R: Real>(&self, inputs: &Inputs<'_, R>) -> Result<usize> {
-        let (features, labels) = inputs.shape();
-        let k = rank_for(self, self.rank, features)?;
-        match k > labels {
-            true if self.rank != Self::default().rank => Err(Error::option(
-                "rank",
-                format!("is {k}, above the number of labels, {labels}"),
-            )),
-            _ => Ok(k.min(labels)),
-        }
+    /// What learns from this start with steps of this size.
+    pub(super) fn stepper<R: Real>(
+        &self,
+        form: Form<R>,
+        prior: Prior,
+        seen: u64,
+        size: f64,
+    ) -> Result<Stepper<R>> {
+        Ok(Stepper {
+            learner: AnyLearner::new(self.learner, form, seen)?,
+            prior,
+            violations: Violations::new(self.learned()),
+            step: Step {
+                size,
+                limit: self.step_limit,
+            },
+            decay: self.decay,
+            seed: self.seed,
+        })
     }
 }
 
@@ -182,7 +272,7 @@ impl<R: Real> RankingWork<'_, R> {
         }
         judging.truncate(JUDGING_ROWS);
         let steps = usize::try_from(total).unwrap_or(usize::MAX);
-        let steps = steps.min(match self.options.sampler {
+        let steps = steps.min(match self.options.sampler_or_default() {
             Sampler::Top => PRETRAINING_ROWS,
             Sampler::Warp => PRETRAINING_ROWS_OF_WARP,
         });
@@ -261,7 +351,18 @@ impl<R: Real> Work for RankingWork<'_, R> {
         Some(&self.stepper.prior.bias)
     }
 
+    fn decided(&self) -> Option<serde_json::Value> {
+        serde_json::to_value(self.decided.as_ref()?).ok()
+    }
+
+    fn measures_start(&self) -> bool {
+        self.decided.is_some()
+    }
+
     fn average_every(&self) -> Option<u64> {
+        if self.options.chooses_length() {
+            return Some(choose::snapshot_every(self.inputs.things.members.len()));
+        }
         let (features, labels) = self.inputs.shape();
         let rows = features.max(labels).max(SNAPSHOT * self.form().rank());
         self.options.average.then(|| average::interval(rows, 1))
@@ -334,7 +435,16 @@ impl<R: Real> Work for RankingWork<'_, R> {
         let skipped = self.inputs.skipped;
         let note =
             || format!("{skipped} rows are not learned from: they have no labels, or all of them");
-        report.with("skipped", skipped).noting(skipped, note)
+        let report = report.with("skipped", skipped).noting(skipped, note);
+        let Some(decided) = &self.decided else {
+            return report;
+        };
+        let report = decided
+            .steps
+            .names()
+            .iter()
+            .fold(report, |report, (name, value)| report.with(name, *value));
+        report.noting(1, || decided.note(!self.options.chooses_length()))
     }
 }
 
@@ -348,7 +458,7 @@ fn start_form<R: Real>(
     if options.learner.shape() == Shape::Full {
         return Full::diagonal(features, labels, 0.0).map(Form::Full);
     }
-    let k = options.rank_for(inputs)?;
+    let k = options.plain_rank(features, labels)?;
     let bytes = (features + labels) as u128 * k as u128 * size_of::<R>() as u128;
     let what = format!("a model of {features} features, {labels} labels and rank {k}");
     memory::require(bytes + (features + labels) as u128 * 40, &what)?;
@@ -362,14 +472,12 @@ fn start_form<R: Real>(
                 start::from_zero(rows, inputs.shape(), k, &prior.bias, gradient, None)
             };
             // Few rows, or few labels, may not span the default rank.
-            let least = match options.rank == Ranking::default().rank {
-                true => 1,
-                false => k,
-            };
+            let least = options.rank.given().unwrap_or(1).min(k);
             let mut lower = (least..k).rev().map(from_zero);
             from_zero(k).or_else(|error| lower.find(Result::is_ok).unwrap_or(Err(error)))
         }
-        Init::Gaussian => start::gaussian(options.seed, inputs.shape(), k),
+        // The closed form is made elsewhere: it has biases of its own.
+        Init::Gaussian | Init::Ridge => start::gaussian(options.seed, inputs.shape(), k),
         Init::Identity => {
             let labelled = members().map(|row| (row, inputs.positives.of(row as usize)));
             let pairs = start::informative_pairs(&inputs.things.rows, labelled, labels, k);

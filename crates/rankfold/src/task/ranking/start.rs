@@ -1,10 +1,13 @@
 //! Where the ranking of labels starts.
 
+use super::choose::Decided;
 use super::violation::multilabel_hinge;
+use crate::batch::{LabelFit, LabelRidge, Reduced};
 use crate::form::{Factored, Form, SparseSum, Tall};
-use crate::model::Subgradient;
+use crate::model::{Prior, Subgradient};
 use crate::random::normal_at;
 use crate::{Error, Real, Result, Rows, SparseRow, SparseVec};
+use faer::Mat;
 use hashbrown::HashSet;
 
 /// Steps of a start from zero, at most, as a multiple of the rank.
@@ -57,6 +60,88 @@ pub(super) fn from_zero<'a, R: Real>(
     Err(Error::input(format!(
         "the rows do not span rank {k} from zero: choose a smaller rank or another start"
     )))
+}
+
+/// The typical spread of the scores of a row after the closed form: a margin of 1 is a
+/// few times that.
+const SPREAD: f64 = 0.4;
+
+/// Rows that the spread is measured on.
+const SPREAD_ROWS: usize = 500;
+
+/// The closed form of some rows, at a rank.
+pub(super) struct Closed {
+    fit: LabelFit,
+    reduced: Reduced,
+    rank: usize,
+    unseen: f64,
+}
+
+impl Closed {
+    /// At this rank, or at that of the data where there is none; `None` where the rows say
+    /// nothing about labels.
+    pub fn new(ridge: &LabelRidge, decided: &Decided, rank: Option<usize>) -> Result<Option<Self>> {
+        let fit = decided.fit(ridge);
+        let Some(reduced) = ridge.reduced(&fit) else {
+            return Ok(None);
+        };
+        Ok((reduced.rank > 0).then(|| Closed {
+            rank: rank.map_or(reduced.rank, |rank| rank.min(reduced.rank)),
+            unseen: ridge.unseen(decided.shape()),
+            fit,
+            reduced,
+        }))
+    }
+
+    /// W, and biases that make up for the means of rows and labels.
+    pub fn form<R: Real>(
+        &self,
+        ridge: &LabelRidge,
+        rows: &Rows<R>,
+        threads: usize,
+    ) -> Result<(Form<R>, Prior)> {
+        let k = self.rank;
+        let mut some = rows.select(0..rows.len().min(SPREAD_ROWS));
+        some.widen(rows.columns());
+        let coordinates = ridge.coordinates(&some, threads)?;
+        let scores = ridge.scores_of_rank(&self.fit, &self.reduced, k, &coordinates, threads);
+        let scale = match spread(&scores) {
+            spread if spread > 0.0 && spread.is_finite() => SPREAD / spread,
+            _ => 1.0,
+        };
+        let left = ridge.to_features(self.reduced.left.subcols(0, k), threads);
+        let right = &self.reduced.right;
+        let at_mean = ridge.at_mean(&left);
+        let bias = |y: usize| {
+            let mean: f64 = (0..k).map(|j| at_mean[j] * right[(y, j)]).sum();
+            scale * (self.fit.offset[y] - mean)
+        };
+        let bias: Vec<f64> = (0..right.nrows()).map(bias).collect();
+        let root = scale.sqrt();
+        let left = Tall::from_fn(left.nrows(), k, |i, j| root * left[(i, j)])?;
+        let right = Tall::from_fn(right.nrows(), k, |i, j| root * right[(i, j)])?;
+        let prior = Prior {
+            bias,
+            unseen: scale * self.unseen,
+            ..Prior::default()
+        };
+        Ok((Form::Factored(Factored::new(left, right)), prior))
+    }
+
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+}
+
+/// The mean over columns of their standard deviations.
+fn spread(scores: &Mat<f64>) -> f64 {
+    let labels = scores.nrows() as f64;
+    let deviation = |column: faer::ColRef<'_, f64>| {
+        let mean = column.iter().sum::<f64>() / labels;
+        let squares = column.iter().map(|s| (s - mean).powi(2));
+        (squares.sum::<f64>() / labels).sqrt()
+    };
+    scores.col_iter().map(deviation).sum::<f64>() / scores.ncols() as f64
 }
 
 /// Column j of the factors is a feature and a label that go together.

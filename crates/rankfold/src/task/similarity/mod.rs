@@ -51,6 +51,8 @@ choices! {
         /// The best matrix of rank k near what gradient steps from zero give; zero for a full
         /// matrix
         Zero = "zero",
+        /// Ridge regression of labels in closed form, cut to rank k
+        Ridge = "ridge",
     }
 }
 
@@ -168,7 +170,7 @@ options! {
         /// Keep the average of W over the run, later matrices weighing more, not the last W.
         average: bool = false, for "learners other than AROMA" if |o| !o.rule().is_aroma();
         /// Where W starts [default: identity, for AROMA zero].
-        init: Option<Init> = None;
+        init: Option<Init> = None, among ["identity", "gaussian", "zero"];
         /// How the model scores two rows; can be overridden later [default: cosine for
         /// symmetric low-rank learners such as `loreta-psd`, dot for the others].
         score: Option<Score> = None, among ["dot", "cosine"];
