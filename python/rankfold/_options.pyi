@@ -39,13 +39,13 @@ class SimilarityOptions(Options):
     candidates: int | None
     batch: int
     average: bool
-    init: Literal["identity", "gaussian", "zero"] | None
-    score_as: Literal["dot", "cosine"] | None
+    init: Literal["identity", "gaussian", "zero", "ridge"] | None
+    score_as: Literal["dot", "cosine", "classes"] | None
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
     weight: Literal["none", "tfidf"]
     normalize: Literal["none", "l2"]
-    standardize: Literal["none", "global"]
+    standardize: Literal["none", "global", "auto"]
     valid_fraction: float
     patience: int | None
     curve_every: int | None
@@ -72,13 +72,13 @@ class SimilarityOptions(Options):
         candidates: int | None = None,
         batch: int = 1,
         average: bool = False,
-        init: Literal["identity", "gaussian", "zero"] | None = None,
-        score_as: Literal["dot", "cosine"] | None = None,
+        init: Literal["identity", "gaussian", "zero", "ridge"] | None = None,
+        score_as: Literal["dot", "cosine", "classes"] | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
         weight: Literal["none", "tfidf"] = "none",
         normalize: Literal["none", "l2"] = "none",
-        standardize: Literal["none", "global"] = "none",
+        standardize: Literal["none", "global", "auto"] = "auto",
         valid_fraction: float = 0.0,
         patience: int | None = None,
         curve_every: int | None = None,
@@ -153,25 +153,25 @@ class MetricOptions(Options):
 
 class RankingOptions(Options):
     learner: Literal["loreta", "passive-aggressive", "perceptron", "group-perceptron"]
-    rank: int
+    rank: str | int | float | tuple[float, ...]
     steps: int | None
     epochs: int | None
     step_size: float | None
     step_limit: float
     decay: float | None
     aggressiveness: float
-    sampler: Literal["top", "warp"]
+    sampler: Literal["top", "warp"] | None
     gradient: Literal["single", "summed"]
     bias_step: float | None
     popularity: float | None
     average: bool
-    init: Literal["identity", "gaussian", "zero"]
+    init: Literal["identity", "gaussian", "zero", "ridge"]
     order: Literal["shuffled", "given"]
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
-    weight: Literal["none", "tfidf"]
-    normalize: Literal["none", "l2"]
-    standardize: Literal["none", "global"]
+    weight: Literal["none", "tfidf", "auto"]
+    normalize: Literal["none", "l2", "auto"]
+    standardize: Literal["none", "global", "auto"]
     valid_fraction: float
     patience: int | None
     curve_every: int | None
@@ -182,25 +182,25 @@ class RankingOptions(Options):
         self,
         *,
         learner: Literal["loreta", "passive-aggressive", "perceptron", "group-perceptron"] = "loreta",
-        rank: int = 50,
+        rank: str | int | float | tuple[float, ...] = "auto",
         steps: int | None = None,
         epochs: int | None = None,
         step_size: float | None = None,
         step_limit: float = 2.0,
         decay: float | None = None,
         aggressiveness: float = 0.1,
-        sampler: Literal["top", "warp"] = "top",
+        sampler: Literal["top", "warp"] | None = None,
         gradient: Literal["single", "summed"] = "single",
         bias_step: float | None = None,
         popularity: float | None = None,
         average: bool = False,
-        init: Literal["identity", "gaussian", "zero"] = "zero",
+        init: Literal["identity", "gaussian", "zero", "ridge"] = "ridge",
         order: Literal["shuffled", "given"] = "shuffled",
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
-        weight: Literal["none", "tfidf"] = "none",
-        normalize: Literal["none", "l2"] = "none",
-        standardize: Literal["none", "global"] = "none",
+        weight: Literal["none", "tfidf", "auto"] = "auto",
+        normalize: Literal["none", "l2", "auto"] = "auto",
+        standardize: Literal["none", "global", "auto"] = "auto",
         valid_fraction: float = 0.0,
         patience: int | None = None,
         curve_every: int | None = None,
@@ -235,7 +235,7 @@ class CompletionOptions(Options):
         *,
         learner: Literal["auto", "bayes", "als", "polar", "balanced", "embedded", "grassmann", "gradient", "svp", "optspace", "loreta"] = "auto",
         solver: Literal["online", "descent", "cg", "trust-region"] | None = None,
-        rank: str | int | float | tuple[float, ...] = 10,
+        rank: str | int | float | tuple[float, ...] = "auto",
         regularization: float | None = None,
         penalty_power: float = 0.5,
         no_bias: bool = False,
@@ -374,7 +374,7 @@ class MapOptions(Options):
 class MultitaskOptions(Options):
     learner: Literal["grassmann"]
     solver: Literal["trust-region", "cg", "descent"]
-    rank: int
+    rank: int | None
     regularization: float | None
     standardize: Literal["none", "global", "task"] | None
     no_bias: bool
@@ -393,7 +393,7 @@ class MultitaskOptions(Options):
         *,
         learner: Literal["grassmann"] = "grassmann",
         solver: Literal["trust-region", "cg", "descent"] = "trust-region",
-        rank: int = 3,
+        rank: int | None = None,
         regularization: float | None = None,
         standardize: Literal["none", "global", "task"] | None = None,
         no_bias: bool = False,

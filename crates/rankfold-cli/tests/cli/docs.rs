@@ -14,7 +14,7 @@ fn commands(place: &Place) -> Commands {
     let flags = |command: &serde_json::Value| {
         let options = command["options"].as_array().expect("a list").iter();
         let names = options.flat_map(|one| [one["flag"].as_str(), one["short"].as_str()]);
-        let global = ["--json", "--quiet", "-q", "--help", "-h"].map(Some);
+        let global = ["--json", "--quiet", "-q", "--help", "-h", "--version", "-V"].map(Some);
         names.chain(global).flatten().map(str::to_owned).collect()
     };
     let named = |command: &serde_json::Value| {

@@ -260,7 +260,7 @@ fn what_cannot_be_learned_from_is_refused() {
         ),
         (
             vec!["rows.csv", "--rank", "3"],
-            "rows.csv: the kernel has rank 2, and 3 is asked for",
+            "rows.csv: --rank is 3, above n_features = 2",
         ),
         (
             vec!["rows.csv", "--learner", "cone-log"],

@@ -43,6 +43,8 @@ fn train(place: &Place, more: &[&str]) -> Said {
         "5",
         "--step-size",
         "0.3",
+        "--init",
+        "zero",
     ];
     place.run(&[&run[..], more].concat())
 }
@@ -280,12 +282,22 @@ fn every_learner_and_option_learns() {
         &["--learner", "passive-aggressive", "--aggressiveness", "1"][..],
         &["--learner", "perceptron", "--step-size", "0.3"],
         &["--learner", "group-perceptron", "--step-size", "0.3"],
-        &["--gradient", "summed", "--step-size", "0.1"],
+        &[
+            "--gradient",
+            "summed",
+            "--init",
+            "zero",
+            "--step-size",
+            "0.1",
+        ],
+        &["--step-size", "0.3"],
         &["--sampler", "warp", "--epochs", "30", "--step-size", "1"],
         &["--init", "identity", "--step-size", "0.3"],
         &["--init", "gaussian", "--step-size", "0.3"],
-        &["--average", "--step-size", "0.3"],
+        &["--average", "--epochs", "10", "--step-size", "0.3"],
         &[
+            "--init",
+            "zero",
             "--bias-step",
             "0",
             "--popularity",
@@ -338,7 +350,7 @@ fn bad_input_is_refused_and_old_files_stay() {
         .refused("bad.svm: no row to learn from: each has either no labels or all of them");
     with("0 1:nan\n", &[]).refused("bad.svm:1: expected a number for feature 1, found `nan`");
     with("0 1:1\n1 1:1\n", &["--rank", "3"])
-        .refused("the argument '--rank <N>' cannot be used multiple times\n\nUsage: rankfold train ranking [OPTIONS] --output <MODEL> <DATA>\n\nFor more information, try '--help'.");
+        .refused("the argument '--rank <VALUE>' cannot be used multiple times\n\nUsage: rankfold train ranking [OPTIONS] --output <MODEL> <DATA>\n\nFor more information, try '--help'.");
     let wide = [
         "train",
         "ranking",

@@ -615,7 +615,7 @@ mod tests {
                     .filter(|&y| {
                         let signal: f64 = entries
                             .iter()
-                            .map(|(j, v)| v * f64::from((j * 5 + y * 3) % 7) - 3.0)
+                            .map(|(j, v)| v * (f64::from((j * 5 + y * 3) % 7) - 3.0))
                             .sum();
                         signal + noise[(i, y as usize)] > f64::from(y)
                     })

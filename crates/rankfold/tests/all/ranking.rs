@@ -346,7 +346,7 @@ fn read(folder: &tempfile::TempDir, text: &str) -> Labelled<f32> {
 fn ranked(rule: Rule, rank: usize) -> Ranking {
     let options = Ranking::new(rule);
     match rule.is_low_rank() {
-        true => options.rank(rank),
+        true => options.rank(rank).init(Init::Zero),
         false => options,
     }
 }
@@ -422,6 +422,7 @@ fn passive_aggressive_steps_do_not_run_away() {
     for gradient in [Subgradient::Single, Subgradient::Summed] {
         let options = Ranking::new(Rule::PassiveAggressive)
             .rank(8)
+            .init(Init::Zero)
             .epochs(30)
             .gradient(gradient)
             .aggressiveness(1.0);
@@ -441,6 +442,7 @@ fn the_step_size_is_chosen_and_the_best_model_kept() {
     let train = read(&folder, &text(400, 12));
     let options = Ranking::default()
         .rank(6)
+        .init(Init::Zero)
         .epochs(30)
         .valid_fraction(0.25)
         .patience(2)
