@@ -151,6 +151,8 @@ fn parse(block: &[u8], columns: &Columns) -> Option<Blocks> {
         }
         entries.push((last, items.intern(text), value));
     }
+    // All blocks are held until the last is read, and the room ahead of each with them.
+    entries.shrink_to_fit();
     Some(Blocks {
         users,
         items,
