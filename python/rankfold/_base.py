@@ -279,9 +279,9 @@ class RowEstimator(Estimator):
 
     def _begin(self, X: Any, labels: list[str] | None) -> None:
         for name in ("weight", "standardize"):
-            if getattr(self, name, "none") != "none":
+            if getattr(self, name, "none") not in ("none", "auto"):
                 raise ValueError(f"`{name}` is learned from all rows: call fit first")
-        if getattr(self, "normalize", "none") != "none":
+        if getattr(self, "normalize", "none") not in ("none", "auto"):
             raise ValueError("`normalize` is decided by fit: call fit first")
         given, precision = self._given(), self._precision()
         rows = checked(self, X, reset=True)

@@ -241,7 +241,7 @@ fn a_resumed_run_and_two_sittings_give_the_same_bytes() {
     );
     assert!(bytes("m") == whole);
     train(&place, &["--resume", "c"])
-        .refused("c: the checkpoint was made with sampler = warp, this run asks for top");
+        .refused("c: the checkpoint was made with sampler = warp, this run asks for none");
     place
         .run(&[
             "train",

@@ -303,7 +303,8 @@ fn directions(rows: &Rows<f64>, wanted: Option<usize>, most: usize) -> Result<Ma
             }
         }
     }
-    if let Some(rank) = wanted.filter(|&rank| rank > d) {
+    // Full-rank learners ask for a rank as large as the number of items; users do not.
+    if let Some(rank) = wanted.filter(|&rank| rank > d && rank < rows.len()) {
         return Err(Error::option(
             "rank",
             format!("is {rank}, above n_features = {d}"),

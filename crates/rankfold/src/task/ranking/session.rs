@@ -24,7 +24,7 @@ use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
 use crate::task::similarity::{Init, metrics};
-use crate::task::{decayed, threads};
+use crate::task::{check_patience, decayed, threads};
 use crate::{Error, Real, Result, SparseRow, memory};
 use std::borrow::Cow;
 
@@ -108,8 +108,13 @@ impl Ranking {
         tell: Tell<'_>,
     ) -> Result<RankingSession<'a, R>> {
         self.check()?;
+        let data = data.into();
+        check_patience(
+            self.patience,
+            data.valid.is_some() || self.valid_fraction > 0.0,
+        )?;
         let mut decided = None;
-        let inputs = Inputs::new(self, data.into(), |known| {
+        let inputs = Inputs::new(self, data, |known| {
             if !self.is_ridge() {
                 return Ok(self.plain_steps());
             }

@@ -21,8 +21,8 @@ use crate::task::run::{Report, Run, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
-use crate::task::threads;
 use crate::task::triplet::Sides;
+use crate::task::{check_patience, threads};
 use crate::{Error, Real, Result};
 use std::borrow::Cow;
 
@@ -75,6 +75,10 @@ impl Similarity {
                 "must be random with listed triplets, which are learned from in their order",
             ));
         }
+        check_patience(
+            options.patience,
+            data.valid.is_some() || options.valid_fraction > 0.0,
+        )?;
         let (choice, trials) = options.choose(&data, run)?;
         let inputs = Inputs::new(&options.as_chosen(&choice), data)?;
         let form = options.start(&inputs, &choice)?;
