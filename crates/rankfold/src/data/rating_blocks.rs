@@ -1,10 +1,11 @@
 //! Ratings of plain files, read in blocks of lines by several threads.
 //!
-//! A block numbers its users and items by itself; blocks are then joined in the order of
-//! the file, so that ids are numbered as they first come, whatever the threads did. A
+//! A block numbers its users and items by itself; blocks are joined in the order of the
+//! file, each when those before it are, so that ids are numbered as they first come, whatever the threads did. A
 //! block with anything but plain lines gives up: the file is then read line by line,
 //! which knows of quotes, and finds the line of an error.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::Mutex;
@@ -22,15 +23,37 @@ const BLOCK: usize = 1 << 22;
 /// Ratings by number.
 pub(super) type Entries = Vec<(u32, u32, f64)>;
 
-/// What a file of ratings holds.
-pub(super) struct Blocks {
+/// What a file of ratings holds, or a block of it.
+#[derive(Default)]
+pub(super) struct Block {
     pub users: Ids,
     pub items: Ids,
-    pub entries: Vec<Entries>,
+    pub entries: Entries,
+}
+
+impl Block {
+    /// Adds the next block.
+    fn join(&mut self, next: Block) {
+        let users: Vec<u32> = next.users.iter().map(|id| self.users.intern(id)).collect();
+        let items: Vec<u32> = next.items.iter().map(|id| self.items.intern(id)).collect();
+        let entries = next.entries.into_iter();
+        self.entries.extend(
+            entries
+                .map(|(user, item, rating)| (users[user as usize], items[item as usize], rating)),
+        );
+    }
+}
+
+/// Blocks that were joined, and those whose turn has not come.
+#[derive(Default)]
+struct Joined {
+    whole: Block,
+    count: usize,
+    waiting: BTreeMap<usize, Block>,
 }
 
 /// Reads a file whose fields stand as `columns` says; `None` where it is not plain.
-pub(super) fn read(path: &Path, columns: &Columns) -> Result<Option<Blocks>> {
+pub(super) fn read(path: &Path, columns: &Columns) -> Result<Option<Block>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut source = open(path)?;
     let mut skipped = Vec::new();
@@ -67,7 +90,7 @@ impl<R: BufRead> Cutter<R> {
             self.rest = block.split_off(end + 1);
         }
         self.number += 1;
-        Ok(Some((self.number, block)))
+        Ok(Some((self.number - 1, block)))
     }
 }
 
@@ -76,14 +99,14 @@ fn joined(
     columns: &Columns,
     size: usize,
     threads: usize,
-) -> Option<Blocks> {
+) -> Option<Block> {
     let cutter = Mutex::new(Some(Cutter {
         source,
         rest: Vec::new(),
         number: 0,
         done: false,
     }));
-    let parsed: Mutex<Vec<(usize, Blocks)>> = Mutex::new(Vec::new());
+    let joined = Mutex::new(Joined::default());
     share(threads, || {
         loop {
             let mut held = cutter.lock().expect("no thread panicked");
@@ -98,36 +121,28 @@ fn joined(
             };
             match parse(&block, columns) {
                 Some(block) => {
-                    let mut parsed = parsed.lock().expect("no thread panicked");
-                    parsed.push((number, block));
+                    let mut joined = joined.lock().expect("no thread panicked");
+                    let Joined {
+                        whole,
+                        count,
+                        waiting,
+                    } = &mut *joined;
+                    waiting.insert(number, block);
+                    while let Some(next) = waiting.remove(count) {
+                        whole.join(next);
+                        *count += 1;
+                    }
                 }
                 None => *cutter.lock().expect("no thread panicked") = None,
             }
         }
     });
     cutter.into_inner().expect("no thread panicked")?;
-    let mut parsed = parsed.into_inner().expect("no thread panicked");
-    parsed.sort_by_key(|&(number, _)| number);
-    let mut out = Blocks {
-        users: Ids::new(),
-        items: Ids::new(),
-        entries: Vec::new(),
-    };
-    for (_, block) in parsed {
-        let users: Vec<u32> = block.users.iter().map(|id| out.users.intern(id)).collect();
-        let items: Vec<u32> = block.items.iter().map(|id| out.items.intern(id)).collect();
-        for mut entries in block.entries {
-            for (user, item, _) in &mut entries {
-                (*user, *item) = (users[*user as usize], items[*item as usize]);
-            }
-            out.entries.push(entries);
-        }
-    }
-    Some(out)
+    Some(joined.into_inner().expect("no thread panicked").whole)
 }
 
 /// The ratings of a block; `None` where a line is not plain, or wrong.
-fn parse(block: &[u8], columns: &Columns) -> Option<Blocks> {
+fn parse(block: &[u8], columns: &Columns) -> Option<Block> {
     if columns.quotes && block.contains(&b'"') {
         return None;
     }
@@ -151,12 +166,10 @@ fn parse(block: &[u8], columns: &Columns) -> Option<Blocks> {
         }
         entries.push((last, items.intern(text), value));
     }
-    // All blocks are held until the last is read, and the room ahead of each with them.
-    entries.shrink_to_fit();
-    Some(Blocks {
+    Some(Block {
         users,
         items,
-        entries: vec![entries],
+        entries,
     })
 }
 
@@ -216,7 +229,7 @@ mod tests {
         };
         let want = whole(1 << 20, 1);
         assert_eq!((want.users.get(0), want.items.get(1)), ("u0", "i7"));
-        let all: Entries = want.entries.concat();
+        let all = &want.entries;
         assert_eq!(
             (all.len(), all[0], all[200]),
             (201, (0, 0, 0.5), (0, 2, 2.0))
@@ -224,7 +237,7 @@ mod tests {
         for (size, threads) in [(20, 1), (64, 2), (500, 3)] {
             let got = whole(size, threads);
             assert_eq!((&got.users, &got.items), (&want.users, &want.items));
-            assert_eq!(got.entries.concat(), all);
+            assert_eq!(&got.entries, all);
         }
     }
 

@@ -8,7 +8,7 @@ use super::columns::{Column, Columns, Source};
 use super::format::{Format, LineFormat};
 use super::number::{NoNumber, number, shown};
 use super::open::{Lines, is_dash, open};
-use super::rating_blocks::{self, Blocks, Entries};
+use super::rating_blocks::{self, Block, Entries};
 use crate::ids::IdText;
 use crate::sparse::{Observed, Shape};
 use crate::{Error, Ids, Result};
@@ -201,14 +201,14 @@ impl Ratings {
         let path = path.as_ref();
         let mut lines = RatingLines::open(path, columns)?;
         if let Some(plain) = lines.plain().filter(|_| can_be_read_again(path))
-            && let Some(Blocks {
+            && let Some(Block {
                 users,
                 items,
                 entries,
             }) = rating_blocks::read(path, &plain)?
             && !users.is_empty()
         {
-            return Self::of_blocks(users, items, entries);
+            return Self::of_checked(users, items, entries);
         }
         let (mut users, mut items, mut entries) = (Ids::new(), Ids::new(), Vec::new());
         while lines.advance()? {
@@ -264,12 +264,12 @@ impl Ratings {
         for (i, entry) in entries.iter().enumerate() {
             check(entry).map_err(|message| bad_entry(i, message))?;
         }
-        Self::of_blocks(users, items, vec![entries])
+        Self::of_checked(users, items, entries)
     }
 
-    /// The same from entries in several parts that were checked.
-    fn of_blocks(users: Ids, items: Ids, entries: Vec<Entries>) -> Result<Self> {
-        let (entries, repeated) = Observed::of_parts((users.len(), items.len()), entries)?;
+    /// The same from entries that were checked.
+    fn of_checked(users: Ids, items: Ids, entries: Entries) -> Result<Self> {
+        let (entries, repeated) = Observed::new((users.len(), items.len()), entries)?;
         Ok(Ratings {
             users,
             items,

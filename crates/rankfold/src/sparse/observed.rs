@@ -142,27 +142,19 @@ impl Observed {
         shape: (usize, usize),
         entries: Vec<(u32, u32, f64)>,
     ) -> Result<(Observed, Repeated)> {
-        Self::of_parts(shape, vec![entries])
-    }
-
-    /// The same from entries in several parts, one after the other.
-    #[track_caller]
-    pub(crate) fn of_parts(
-        shape: (usize, usize),
-        parts: Vec<Vec<(u32, u32, f64)>>,
-    ) -> Result<(Observed, Repeated)> {
-        let count: usize = parts.iter().map(Vec::len).sum();
+        let count = entries.len();
         let room = count as u128 * 24 + (shape.0 as u128 + shape.1 as u128) * 24;
         memory::require(room, &format!("a matrix of {count} entries"))?;
-        let all = || parts.iter().flatten();
         let inside = |&(i, j, v): &(u32, u32, f64)| {
             (i as usize) < shape.0 && (j as usize) < shape.1 && v.is_finite()
         };
-        assert!(all().all(inside), "entries inside and finite");
+        assert!(entries.iter().all(inside), "entries inside and finite");
         // By columns first and then by rows: the rows are then sorted, without a
         // comparison, and equal places stand in the order they came.
-        let columns = Stored::by_counting(shape.1, count, || all().map(|&(i, j, v)| (j, i, v)));
-        drop(parts);
+        let columns = Stored::by_counting(shape.1, count, || {
+            entries.iter().map(|&(i, j, v)| (j, i, v))
+        });
+        drop(entries);
         let rows = columns.transposed(shape.0);
         drop(columns);
         let rows = rows.without_repeats();
