@@ -322,7 +322,7 @@ fn ask<R: Real>(model: &Model) {
             }
             learn(model, &row, &saved, &check);
         }
-        Knowledge::Similarity | Knowledge::Metric | Knowledge::Pairs { .. } => {
+        Knowledge::Similarity(_) | Knowledge::Metric | Knowledge::Pairs { .. } => {
             if let Ok(prepared) = &prepared
                 && model.objects.is_none()
                 && let Ok(projection) = model.project(prepared, None)
@@ -349,7 +349,7 @@ fn learn<R: Real>(
         positive: rows[1].as_row(),
         negative: rows[2].as_row(),
     };
-    if matches!(model.knowledge, Knowledge::Similarity) && model.objects.is_none() {
+    if matches!(model.knowledge, Knowledge::Similarity(_)) && model.objects.is_none() {
         let _ = learner.learn(&triplet);
     }
     check(learner.save(saved));
