@@ -288,7 +288,7 @@ impl Similarity {
         inner: &[Similarity],
         splits: &[Inputs<'_, R>],
         judges: &[Judge<'_, '_, R>],
-    ) -> Result<Vec<(Choice, Vec<Form<R>>, Measured)>> {
+    ) -> Result<Vec<Start<R>>> {
         let at_start = Choice {
             steps: Some(0),
             ..self.usual()
@@ -305,7 +305,7 @@ impl Similarity {
         };
         let mut starts = Vec::new();
         if self.init.is_none_or(|init| init == Init::Ridge) {
-            let mut kept: Option<(Choice, Vec<Form<R>>, Measured)> = None;
+            let mut kept: Option<Start<R>> = None;
             for penalty in PENALTIES {
                 let choice = Choice {
                     init: Init::Ridge,
@@ -319,7 +319,7 @@ impl Similarity {
                 let Some(found) = measured(&forms)? else {
                     continue;
                 };
-                let better = |kept: &(_, _, Measured)| found.map > kept.2.map;
+                let better = |kept: &Start<R>| found.map > kept.2.map;
                 if kept.as_ref().is_none_or(better) {
                     kept = Some((choice, forms, found));
                 }
@@ -392,6 +392,9 @@ fn compared<R: Real>(judges: &[Judge<'_, '_, R>], forms: &[FormRef<'_, R>]) -> R
     }
     Ok(best.0)
 }
+
+/// What competes: a choice, its forms on all splits, and how good they are.
+type Start<R> = (Choice, Vec<Form<R>>, Measured);
 
 /// A start with its runs, one for each split.
 struct Contest<R: Real> {
