@@ -85,8 +85,6 @@ pub fn figures_are_the_known_ones_and_resumed_runs_give_the_same_bytes([source]:
             "train",
             "similarity",
             "train.svm",
-            "--rank",
-            "30",
             "--seed",
             "1",
             "--json",
