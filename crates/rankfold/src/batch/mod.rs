@@ -14,12 +14,15 @@
 
 mod als;
 mod bayes;
+mod chosen;
 mod classical;
 mod conjugate_gradient;
 mod descent;
 mod directions;
 mod distances;
 mod fitted;
+mod implicit;
+mod item_regression;
 mod itml;
 mod label_ridge;
 mod lifted;
@@ -50,11 +53,14 @@ mod variances;
 
 pub use als::Als;
 pub use bayes::{Bayes, Posterior};
+pub use chosen::Chosen;
 pub(crate) use classical::classical;
 pub use descent::Armijo;
 pub use directions::{class_means, discriminant, principal};
 pub use distances::{Bound, Bounds, Distances, Pair, PairLoss};
 pub use fitted::Fitted;
+pub use implicit::{FoldIn, Implicit, ImplicitFactors};
+pub use item_regression::{ItemFactors, ItemRegression};
 pub use itml::Itml;
 pub use label_ridge::{LabelFit, LabelRidge, Reduced, Shape};
 pub use lifted::{Lifted, LocalLifted};

@@ -1,25 +1,36 @@
 //! A tall matrix stored row by row, for passes that gather its rows.
 
+use crate::Real;
 use crate::aligned::Aligned;
 use crate::kernel::row_width;
 use faer::Mat;
 
 /// Rows padded with zeros to whole registers.
 #[derive(Debug, Clone)]
-pub(crate) struct Rowwise {
+pub(crate) struct Rowwise<R = f64> {
     pub width: usize,
-    pub data: Aligned<f64>,
+    pub data: Aligned<R>,
 }
 
-impl Rowwise {
+impl<R: Real> Rowwise<R> {
     /// Zeros.
     pub fn zero(rows: usize, k: usize) -> Self {
-        let width = row_width::<f64>(k);
+        let width = row_width::<R>(k);
         let mut data = Aligned::new();
         assert!(data.grow(rows * width), "memory for {rows} rows");
         Rowwise { width, data }
     }
 
+    pub fn rows(&self) -> usize {
+        self.data.len() / self.width
+    }
+
+    pub fn row(&self, i: usize) -> &[R] {
+        &self.data[i * self.width..][..self.width]
+    }
+}
+
+impl Rowwise {
     pub fn from_mat(m: &Mat<f64>) -> Self {
         let mut out = Self::zero(m.nrows(), m.ncols());
         let width = out.width;
@@ -49,9 +60,5 @@ impl Rowwise {
             }
         }
         out
-    }
-
-    pub fn row(&self, i: usize) -> &[f64] {
-        &self.data[i * self.width..][..self.width]
     }
 }

@@ -335,6 +335,33 @@ impl<R: Real> Rows<R> {
         self.values.shrink();
     }
 
+    /// Columns as rows.
+    pub fn transposed(&self) -> Self {
+        let mut starts = vec![0usize; self.columns + 1];
+        for row in self.iter() {
+            row.indices.iter().for_each(|&j| starts[j as usize + 1] += 1);
+        }
+        for j in 0..self.columns {
+            starts[j + 1] += starts[j];
+        }
+        let mut indices = vec![0u32; self.nnz()];
+        let mut values = vec![R::default(); self.nnz()];
+        let mut next = starts.clone();
+        for (i, row) in self.iter().enumerate() {
+            for (j, value) in row.iter() {
+                let at = &mut next[j as usize];
+                (indices[*at], values[*at]) = (i as u32, value);
+                *at += 1;
+            }
+        }
+        Rows {
+            layout: Layout::Each(starts),
+            indices: Store::Own(indices),
+            values: Store::Own(values),
+            columns: self.len(),
+        }
+    }
+
     /// The rows named, in that order.
     pub fn select(&self, rows: impl IntoIterator<Item = usize>) -> Self {
         let mut out = Rows::new();
