@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
-    Labelled, Labels, RatingColumns, Ratings, RowIds, TaskRows, read_constraints, read_labels,
+    ChoiceColumns, Choices, Labelled, Labels, RatingColumns, Ratings, RowIds, TaskRows,
+    read_constraints, read_labels,
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Metrics, Precise};
@@ -17,7 +18,7 @@ use crate::given::FIELDS;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, shown};
 use crate::paths;
-use crate::rows::{Fields, ScoreName, needs_objects, placed, read_rows};
+use crate::rows::{Fields, ScoreName, columns_of, needs_objects, placed, read_rows};
 use crate::task_columns::ColumnsOfTasks;
 use crate::train_pairs::read_pairs;
 
@@ -33,6 +34,10 @@ use crate::train_pairs::read_pairs;
 ///
 /// A model of ratings is measured by the root mean squared and the mean absolute
 /// error of its predictions. The baseline is a mean and biases alone.
+///
+/// Recommendations are measured by lists of the --top best items of each user, of all items but those
+/// that the user chose before: in --train, or in what the model was trained on. The baseline is how
+/// often items were chosen. Models of ratings are measured so as well where --train is given.
 ///
 /// A model of pairs is measured by how far its values are from those of --pairs: the
 /// root of the mean squared error, and the mean absolute one. The baseline is the mean
@@ -63,6 +68,8 @@ use crate::train_pairs::read_pairs;
   rankfold eval model.safetensors people.csv --objects films.csv
   rankfold eval ratings.safetensors test.csv
       for a model of `train completion`
+  rankfold eval shop.safetensors test.csv --train train.csv
+      for a model of `train recommend`
   rankfold eval values.safetensors people.csv --objects films.csv --pairs test.tsv
       for a model of `train pairs`
   rankfold eval metric.safetensors test.csv --train train.csv
@@ -123,13 +130,15 @@ pub struct Eval {
     #[command(flatten)]
     fields: Fields,
 
-    /// The columns of users, items and ratings, for a model of ratings
-    #[arg(
-        long,
-        value_name = "USER,ITEM,RATING",
-        default_value = "user,item,rating"
-    )]
-    columns: RatingColumns,
+    /// The columns of users, items and ratings, for a model of ratings [default: user,item,rating]; of
+    /// users, items, weights and times for recommendations
+    #[arg(long, value_name = "USER,ITEM,…")]
+    columns: Option<String>,
+
+    /// The length of the lists of recommendations
+    #[arg(long, value_name = "N", default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    top: u32,
 
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
@@ -161,7 +170,8 @@ impl Eval {
             Knowledge::Ranking(_) => &["labels", "train"],
             Knowledge::Pairs { .. } => &["objects", "pairs"],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &["labels", "pairs", "clusters"],
-            Knowledge::Completion(_) => &["columns"],
+            Knowledge::Completion(_) => &["columns", "train", "top"],
+            Knowledge::Recommend(_) => &["columns", "train", "top"],
             Knowledge::Multitask(_) => &[
                 "train",
                 "per_task",
@@ -171,7 +181,7 @@ impl Eval {
             ],
         };
         let rows: &[&str] = match &model.knowledge {
-            Knowledge::Completion(_) | Knowledge::Multitask(_) => &[],
+            Knowledge::Completion(_) | Knowledge::Recommend(_) | Knowledge::Multitask(_) => &[],
             _ => &FIELDS,
         };
         output.given.only(&model, &ALWAYS, &[own, rows].concat())?;
@@ -282,8 +292,31 @@ impl Eval {
             }
             Knowledge::Pairs { .. } => self.pairs::<R>(model),
             Knowledge::Completion(_) => {
-                let ratings = Ratings::read(self.data(), &self.columns)?;
-                model.evaluate_ratings(&ratings).map_err(in_data)
+                let columns = columns_of::<RatingColumns>(self.columns.as_deref())?;
+                let ratings = Ratings::read(self.data(), &columns)?;
+                let train = self.train.as_ref();
+                let train = train
+                    .map(|path| Ratings::read(path, &columns))
+                    .transpose()?;
+                let found = model.evaluate_ratings(&ratings).map_err(in_data)?;
+                match train {
+                    None => Ok(found),
+                    Some(train) => model
+                        .evaluate_rating_lists(found, &ratings, &train, self.top as usize, threads)
+                        .map_err(in_data),
+                }
+            }
+            Knowledge::Recommend(known) => {
+                let columns = columns_of::<ChoiceColumns>(self.columns.as_deref())?;
+                let liked = known.card.liked_from;
+                let test = Choices::read(self.data(), &columns, liked)?;
+                let train = self.train.as_ref();
+                let train = train.map(|path| Choices::read(path, &columns, liked));
+                let (train, top) = (train.transpose()?, self.top as usize);
+                let go_on = || !interrupt.requested();
+                model
+                    .evaluate_lists(&test, train.as_ref(), top, Some(threads), &go_on)
+                    .map_err(in_data)
             }
             Knowledge::Kernel(_) | Knowledge::Map(_) => self.items(model, threads),
             Knowledge::Multitask(known) => {
@@ -391,7 +424,7 @@ impl Eval {
         });
         if !matches!(
             model.knowledge,
-            Knowledge::Completion(_) | Knowledge::Multitask(_)
+            Knowledge::Completion(_) | Knowledge::Recommend(_) | Knowledge::Multitask(_)
         ) {
             report["score"] = json!(score);
         }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rankfold::model::Counters;
-use rankfold::task::{Online, RatingLearner, TaskLearner};
+use rankfold::task::{ChoiceLearner, Online, RatingLearner, TaskLearner};
 use rankfold::{Real, Result};
 
 use crate::drive::{save, save_on_the_way};
@@ -37,6 +37,7 @@ learns! {
     (<R: Real>) Online<R>;
     (<R: Real>) RatingLearner<R>;
     () TaskLearner;
+    () ChoiceLearner;
 }
 
 /// How a stream is followed.

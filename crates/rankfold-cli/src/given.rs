@@ -70,6 +70,7 @@ pub fn fields_of(model: &Model) -> &'static [&'static str] {
         | Knowledge::Metric
         | Knowledge::Ranking(_) => &FIELDS,
         Knowledge::Completion(_)
+        | Knowledge::Recommend(_)
         | Knowledge::Multitask(_)
         | Knowledge::Kernel(_)
         | Knowledge::Map(_) => &[],
@@ -84,6 +85,7 @@ pub fn models(knowledge: &Knowledge) -> &'static str {
         Knowledge::Ranking(_) => "models that rank labels",
         Knowledge::Pairs { .. } => "models of pairs",
         Knowledge::Completion(_) => "rating models",
+        Knowledge::Recommend(_) => "models of recommendations",
         Knowledge::Kernel(_) => "kernels",
         Knowledge::Map(_) => "maps",
         Knowledge::Multitask(_) => "multitask models",

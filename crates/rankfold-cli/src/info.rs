@@ -83,6 +83,15 @@ impl Info {
                 Some((low, high)) => json!(format!("{low} to {high}")),
                 None => json!(null),
             };
+        } else if let Knowledge::Recommend(known) = &model.knowledge {
+            json["users"] = json!(known.users.len());
+            json["items"] = json!(shape.1);
+            json["choices"] = json!(known.histories.nnz());
+            json["weights"] = json!(known.card.weights.name());
+            json["damping"] = json!(known.card.damping);
+            json["own_share"] = json!(known.card.own.map_or(0.0, |own| own.share));
+            json["half_life"] = json!(known.card.half_life);
+            json["liked_from"] = json!(known.card.liked_from);
         } else if model.objects.is_some() {
             json["new_object_features"] = json!(card.counters.new_object_features);
         }

@@ -12,9 +12,11 @@ use rankfold::{Error, Model, Real, Result, Score};
 use serde_json::json;
 
 use crate::given::FIELDS;
+use crate::item_neighbors::ItemNeighbors;
 use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::rows::{Fields, NamedRows, Queries, ScoreName, needs_objects, scores_rows};
+use crate::transform::SideName;
 use crate::uncertainty::Uncertainty;
 
 /// List the rows most like a row
@@ -32,6 +34,8 @@ use crate::uncertainty::Uncertainty;
       the three best of every row
   rankfold neighbors metric.safetensors test.csv --objects train.csv -k 5
       the nearest rows of another file, for a model of `train metric`
+  rankfold neighbors shop.safetensors --query m17
+      items like an item of a model of `train recommend` or `train completion`; with --side left users
   rankfold neighbors kernel.safetensors --query a -k 3
       items of a model of `train kernel`, which needs no rows
   rankfold neighbors model.safetensors people.csv --objects films.csv --query ann
@@ -74,6 +78,11 @@ pub struct Neighbors {
     #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = deviations)]
     explore: f64,
 
+    /// Items like an item (right) or users like a user (left), for a model of recommendations or
+    /// ratings
+    #[arg(long, value_enum, default_value_t = SideName::Right)]
+    side: SideName,
+
     /// Threads [default: all cores]; the result does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -102,6 +111,23 @@ impl Neighbors {
         }
         paths::one_stdin(&[self.data.as_deref(), self.objects.as_deref()])?;
         let model = Model::load(&self.model)?;
+        if matches!(
+            model.knowledge,
+            Knowledge::Recommend(_) | Knowledge::Completion(_)
+        ) {
+            let always = ["model", "query", "k", "threads", "side"];
+            output.given.only(&model, &always, &[])?;
+            let neighbors = ItemNeighbors {
+                model: &model,
+                model_file: &self.model,
+                queries: &self.queries.query,
+                side: self.side.into(),
+                k: self.queries.k as usize,
+                threads: crate::threads(self.threads),
+                start,
+            };
+            return neighbors.run(output);
+        }
         scores_rows(&model, &self.model)?;
         let rows = [
             "objects",

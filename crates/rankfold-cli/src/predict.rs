@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{PairsOrTriplets, RatingColumns, Relations, RowLookup};
+use rankfold::data::{ChoiceColumns, PairsOrTriplets, RatingColumns, Relations, RowLookup};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result, Score};
@@ -13,10 +13,11 @@ use serde_json::json;
 use crate::given::fields_of;
 use crate::output::{Output, not_finite};
 use crate::paths;
+use crate::predict_choices::ScoredChoices;
 use crate::predict_labels::RowsAndLabels;
 use crate::predict_ratings::UsersAndItems;
 use crate::predict_tasks::TasksAndRows;
-use crate::rows::{Fields, NamedRows, ScoreName, needs_objects};
+use crate::rows::{Fields, NamedRows, ScoreName, columns_of, needs_objects};
 use crate::task_columns::ColumnsOfTasks;
 use crate::uncertainty::Uncertainty;
 
@@ -89,13 +90,9 @@ pub struct Predict {
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
-    /// The columns of users and items, for a model of ratings
-    #[arg(
-        long,
-        value_name = "USER,ITEM,RATING",
-        default_value = "user,item,rating"
-    )]
-    columns: RatingColumns,
+    /// The columns of users and items, for a model of ratings or recommendations [default: user,item]
+    #[arg(long, value_name = "USER,ITEM,…")]
+    columns: Option<String>,
 
     #[command(flatten)]
     tasks: ColumnsOfTasks,
@@ -125,6 +122,7 @@ impl Predict {
             Knowledge::Ranking(_) => &["rows"],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &["rows"],
             Knowledge::Completion(_) => &["columns", "uncertainty", "level"],
+            Knowledge::Recommend(_) => &["columns"],
             Knowledge::Multitask(_) => &["task_column", "target_column", "ignore_column"],
         };
         let fields = fields_of(&model);
@@ -138,12 +136,25 @@ impl Predict {
                 .ok_or_else(|| Error::input("--rows is needed: it has the rows that are named"))
         };
         match &model.knowledge {
+            Knowledge::Recommend(_) => {
+                let columns: ChoiceColumns = columns_of(self.columns.as_deref())?;
+                let pairs = ScoredChoices {
+                    model: &model,
+                    model_file: &self.model,
+                    input: &self.input,
+                    columns: &columns,
+                    strict: self.strict,
+                    start,
+                };
+                pairs.run(output)
+            }
             Knowledge::Completion(_) => {
+                let columns: RatingColumns = columns_of(self.columns.as_deref())?;
                 let pairs = UsersAndItems {
                     model: &model,
                     model_file: &self.model,
                     input: &self.input,
-                    columns: &self.columns,
+                    columns: &columns,
                     uncertainty: &self.uncertainty,
                     strict: self.strict,
                     start,

@@ -115,9 +115,20 @@ pub fn scores_rows(model: &Model, path: &Path) -> Result<()> {
         Knowledge::Completion(_) => {
             "the model predicts ratings: use `rankfold recommend` or `predict`"
         }
+        Knowledge::Recommend(_) => "the model lists items for users: use `rankfold recommend`",
         Knowledge::Ranking(_) => "the model ranks labels: use `rankfold rank` or `predict`",
     };
     Err(Error::input(message).in_file(path))
+}
+
+/// The names of columns that were typed, or the usual ones.
+pub fn columns_of<C: Default + std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<C> {
+    match text {
+        None => Ok(C::default()),
+        Some(text) => text
+            .parse()
+            .map_err(|message| Error::option("columns", message)),
+    }
 }
 
 /// An error in the file that it is about.

@@ -10,6 +10,7 @@ use crate::train_metric::TrainMetric;
 use crate::train_multitask::TrainMultitask;
 use crate::train_pairs::TrainPairs;
 use crate::train_ranking::TrainRanking;
+use crate::train_recommend::TrainRecommend;
 use crate::train_similarity::TrainSimilarity;
 
 /// Learn a model from data
@@ -24,6 +25,7 @@ enum Task {
     Similarity(Box<TrainSimilarity>),
     Ranking(Box<TrainRanking>),
     Completion(Box<TrainCompletion>),
+    Recommend(Box<TrainRecommend>),
     Pairs(Box<TrainPairs>),
     Metric(Box<TrainMetric>),
     Kernel(Box<TrainKernel>),
@@ -36,6 +38,7 @@ impl Train {
             Task::Similarity(train) => train.run(output),
             Task::Ranking(train) => train.run(output),
             Task::Completion(train) => train.run(output),
+            Task::Recommend(train) => train.run(output),
             Task::Pairs(train) => train.run(output),
             Task::Metric(train) => train.run(output),
             Task::Kernel(train) => train.run(output),

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use rankfold::data::{VectorFormat, write_vectors};
+use rankfold::data::{RowIds, VectorFormat, write_vectors};
 use rankfold::form::Side;
-use rankfold::model::{Knowledge, Precise};
+use rankfold::model::{Embedding, Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result};
 use serde_json::json;
 
@@ -52,7 +52,7 @@ pub struct Transform {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum SideName {
+pub enum SideName {
     /// Queries
     Left,
     /// Candidates
@@ -86,7 +86,7 @@ impl Transform {
             | Knowledge::Pairs { .. }
             | Knowledge::Ranking(_) => &[&["side"][..], &FIELDS].concat(),
             Knowledge::Kernel(_) | Knowledge::Map(_) => &[],
-            Knowledge::Completion(_) => &["side"],
+            Knowledge::Completion(_) | Knowledge::Recommend(_) => &["side"],
             Knowledge::Multitask(_) => {
                 let message =
                     "multitask models have no space of their own for rows: use `rankfold predict`";
@@ -95,10 +95,26 @@ impl Transform {
         };
         let always = ["model", "data", "output"];
         output.given.only(&model, &always, own)?;
+        if matches!(model.knowledge, Knowledge::Recommend(_)) {
+            return self.write_known(&model, start, output);
+        }
         match &model.form {
             Precise::F32(_) => self.write::<f32>(&model, start, output),
             Precise::F64(_) => self.write::<f64>(&model, start, output),
         }
+    }
+
+    /// The users or items of a model of recommendations.
+    fn write_known(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
+        if let Some(data) = &self.data {
+            let message =
+                "a model of recommendations has users and items of its own: leave DATA out";
+            return Err(Error::input(message).in_file(data));
+        }
+        let found = model.vectors(self.side.into(), crate::threads(None));
+        let (ids, points) = found.map_err(|e| e.in_file(&self.model))?;
+        let ids = RowIds::Named(ids.iter().map(str::to_owned).collect());
+        self.report(model, &ids, &points, start, output)
     }
 
     fn write<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
@@ -126,7 +142,18 @@ impl Transform {
             }
             (None, _) => return Err(Error::input("DATA is needed: the rows to transform")),
         };
-        write_vectors(&self.output, &rows.ids, &points.values, points.rank)?;
+        self.report(model, &rows.ids, &points, start, output)
+    }
+
+    fn report<R: Real>(
+        &self,
+        model: &Model,
+        ids: &RowIds,
+        points: &Embedding<R>,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
+        write_vectors(&self.output, ids, &points.values, points.rank)?;
         let report = json!({
             "format": 1,
             "task": model.task(),

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
-    DistanceStream, LabelName, LabelStream, Names, RatingColumns, Relation, RowIds, RowLookup,
-    StreamRow, TripletStream, ValueStream, WriteLock, holds_rows,
+    ChoiceColumns, DistanceStream, LabelName, LabelStream, Names, RatingColumns, Relation, RowIds,
+    RowLookup, StreamRow, TripletStream, ValueStream, WriteLock, holds_rows,
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Precise};
@@ -19,8 +19,9 @@ use crate::follow::{Follow, Followed};
 use crate::given::fields_of;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::rows::{Fields, read_rows};
+use crate::rows::{Fields, columns_of, read_rows};
 use crate::task_columns::ColumnsOfTasks;
+use crate::update_choices::UpdateChoices;
 use crate::update_map::UpdateMap;
 use crate::update_ratings::UpdateRatings;
 use crate::update_tasks::UpdateTasks;
@@ -87,6 +88,8 @@ use crate::{paths, patient};
   rankfold update tasks.safetensors new-school.csv -o tasks.safetensors
       rows of tasks, known or new, for a model of `train multitask`; a table as in training, or lines
       such as {\"task\":\"s7\",\"row\":{\"age\":11},\"target\":31}
+  rankfold update shop.safetensors clicks.jsonl -o shop.safetensors
+      lines such as {\"user\":\"ann\",\"item\":\"m17\"}, for a model of `train recommend`
   rankfold update ratings.safetensors new-ratings.jsonl -o ratings.safetensors
       lines such as {\"user\":\"ann\",\"item\":\"m17\",\"rating\":4}, for a model of `train
       completion`
@@ -121,9 +124,15 @@ pub struct Update {
     save_every: Option<u64>,
 
     /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
-    /// rating models [default: user,item,rating]
-    #[arg(long, value_name = "USER,ITEM,RATING")]
-    columns: Option<RatingColumns>,
+    /// rating models [default: user,item,rating]; of users, items, weights and times for
+    /// recommendations
+    #[arg(long, value_name = "USER,ITEM,…")]
+    columns: Option<String>,
+
+    /// After how many choices of a user an earlier one counts half, from here on, for a model of
+    /// recommendations; the model keeps it
+    #[arg(long, value_name = "N")]
+    half_life: Option<f64>,
 
     #[command(flatten)]
     tasks: ColumnsOfTasks,
@@ -213,6 +222,7 @@ impl Update {
             }
             Knowledge::Ranking(_) => &["rows", "step_size", "save_every"],
             Knowledge::Completion(_) => &["columns", "step_size", "save_every"],
+            Knowledge::Recommend(_) => &["columns", "half_life", "save_every"],
             Knowledge::Multitask(_) => &[
                 "save_every",
                 "task_column",
@@ -228,12 +238,26 @@ impl Update {
             .only(&model, &always, &[own, fields].concat())?;
         match &model.knowledge {
             Knowledge::Completion(_) => {
+                let columns: RatingColumns = columns_of(self.columns.as_deref())?;
                 let update = UpdateRatings {
                     model: &self.model,
                     stream: &self.stream,
                     output: &self.output,
-                    columns: &self.columns.clone().unwrap_or_default(),
+                    columns: &columns,
                     step_size: self.step_size,
+                    save_every: self.save_every,
+                    start,
+                };
+                update.run(model, output)
+            }
+            Knowledge::Recommend(_) => {
+                let columns: ChoiceColumns = columns_of(self.columns.as_deref())?;
+                let update = UpdateChoices {
+                    model: &self.model,
+                    stream: &self.stream,
+                    output: &self.output,
+                    columns: &columns,
+                    half_life: self.half_life,
                     save_every: self.save_every,
                     start,
                 };
@@ -363,6 +387,7 @@ impl Update {
             }
             Knowledge::Similarity(_)
             | Knowledge::Completion(_)
+            | Knowledge::Recommend(_)
             | Knowledge::Multitask(_)
             | Knowledge::Kernel(_)
             | Knowledge::Map(_) => {

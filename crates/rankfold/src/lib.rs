@@ -68,4 +68,6 @@ pub use loss::Loss;
 pub use model::{Model, Score};
 pub use real::Real;
 pub use sparse::{Rows, SparseRow, SparseVec};
-pub use task::{Completion, Gossip, Kernel, Metric, Multitask, Pairs, Ranking, Similarity};
+pub use task::{
+    Completion, Gossip, Kernel, Metric, Multitask, Pairs, Ranking, Recommend, Similarity,
+};

@@ -130,7 +130,11 @@ mod tests {
         for power in [0.0, -0.5, -1.0] {
             let chosen = Chosen::new(rows.clone(), power);
             let weight = &chosen.weight;
-            let kept: f64 = weight.iter().zip([2.0, 0.0, 2.0, 1.0]).map(|(w, n)| w * n).sum();
+            let kept: f64 = weight
+                .iter()
+                .zip([2.0, 0.0, 2.0, 1.0])
+                .map(|(w, n)| w * n)
+                .sum();
             assert!((kept - 5.0).abs() < 1e-12);
             let m = Mat::from_fn(4, 3, |i, j| (i as f64 - 1.0) * (j as f64 + 0.5));
             let gram = Mat::from_fn(4, 4, |i, j| -> f64 {
@@ -144,7 +148,12 @@ mod tests {
             }
             let diagonal: Vec<f64> = (0..4).map(|i| gram[(i, i)]).collect();
             let squares = chosen.squares();
-            assert!(squares.iter().zip(&diagonal).all(|(a, b)| (a - b).abs() < 1e-6));
+            assert!(
+                squares
+                    .iter()
+                    .zip(&diagonal)
+                    .all(|(a, b)| (a - b).abs() < 1e-6)
+            );
         }
     }
 }

@@ -67,8 +67,16 @@ impl<'a> FoldIn<'a> {
         });
         let mut gram = Square::zero(k);
         for part in &parts {
-            gram.combine(1.0, problem.alpha, part);
+            gram.combine(1.0, 1.0, part);
         }
+        Self::with_gram(problem, rows, gram)
+    }
+
+    /// The same, where the Gram matrix RᵀR is known.
+    pub(crate) fn with_gram(problem: Implicit, rows: &'a [f32], mut gram: Square) -> Self {
+        let width = padded(gram.size());
+        let count = rows.len() / width;
+        gram.combine(0.0, problem.alpha, &gram.clone());
         FoldIn {
             problem,
             rows,
@@ -156,9 +164,13 @@ impl<'a> FoldIn<'a> {
         map_rows(&mut own.data, width, BLOCK, threads, |first, rows| {
             let (mut room, mut p) = (self.room(), vec![0.0; width]);
             for (i, row) in (first..).zip(rows.chunks_exact_mut(width)) {
-                p.iter_mut().zip(row.iter()).for_each(|(p, v)| *p = f64::from(*v));
+                p.iter_mut()
+                    .zip(row.iter())
+                    .for_each(|(p, v)| *p = f64::from(*v));
                 self.improve(chosen.row(i), &mut p, SWEEP_STEPS, &mut room);
-                row.iter_mut().zip(&p).for_each(|(v, p)| *v = f32::from_f64(*p));
+                row.iter_mut()
+                    .zip(&p)
+                    .for_each(|(v, p)| *v = f32::from_f64(*p));
             }
         });
     }

@@ -51,7 +51,13 @@ fn row_dot(a: &Mat<f64>, b: &Mat<f64>, i: usize) -> f64 {
 }
 
 fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
-    let column = |j: usize| -> f64 { a.col(j).iter().zip(b.col(j).iter()).map(|(a, b)| a * b).sum() };
+    let column = |j: usize| -> f64 {
+        a.col(j)
+            .iter()
+            .zip(b.col(j).iter())
+            .map(|(a, b)| a * b)
+            .sum()
+    };
     (0..a.ncols()).map(column).sum()
 }
 
@@ -103,8 +109,7 @@ impl ItemRegression<'_> {
             let [[a], [b]] = through;
             if n > 0.0 && regular && a.is_finite() && b.is_finite() {
                 for t in 0..k {
-                    decoder[(j, t)] =
-                        (1.0 - a) * of_sums[(j, t)] - (n + b) * of_rows[(j, t)];
+                    decoder[(j, t)] = (1.0 - a) * of_sums[(j, t)] - (n + b) * of_rows[(j, t)];
                 }
             }
             let explained = row_dot(gram, &decoder, j) - n * row_dot(&encoder, &decoder, j);
@@ -218,8 +223,15 @@ mod tests {
 
     /// n^−½, scaled to leave the sum of choices.
     fn weights(rows: &Rows<f32>) -> Vec<f64> {
-        let plain: Vec<f64> = rows.iter().map(|r| (r.len().max(1) as f64).powf(-0.5)).collect();
-        let sum: f64 = rows.iter().zip(&plain).map(|(r, w)| r.len() as f64 * w).sum();
+        let plain: Vec<f64> = rows
+            .iter()
+            .map(|r| (r.len().max(1) as f64).powf(-0.5))
+            .collect();
+        let sum: f64 = rows
+            .iter()
+            .zip(&plain)
+            .map(|(r, w)| r.len() as f64 * w)
+            .sum();
         plain.iter().map(|w| w * rows.nnz() as f64 / sum).collect()
     }
 
@@ -239,7 +251,11 @@ mod tests {
             for _ in 0..60 {
                 factors = problem.sweep(&factors).unwrap();
                 let cost = plain_cost(&problem, &factors);
-                assert!((cost - factors.cost).abs() < 1e-4 * cost, "{cost} {}", factors.cost);
+                assert!(
+                    (cost - factors.cost).abs() < 1e-4 * cost,
+                    "{cost} {}",
+                    factors.cost
+                );
                 assert!(cost <= before * (1.0 + 1e-5), "{cost} after {before}");
                 before = cost;
             }
@@ -276,7 +292,9 @@ mod tests {
         }
         let identity: Mat<f64> = Mat::identity(items, items);
         let gram = chosen.gram(&identity, 1) + faer::Scale(3.0) * &identity;
-        let inverse = invert_definite(&Square::from_faer(&gram)).unwrap().to_faer();
+        let inverse = invert_definite(&Square::from_faer(&gram))
+            .unwrap()
+            .to_faer();
         let w = &factors.encoder * factors.decoder.transpose();
         for i in 0..items {
             for j in (0..items).filter(|&j| j != i) {
@@ -288,7 +306,11 @@ mod tests {
 
     #[test]
     fn items_that_nobody_chose_have_zeros() {
-        let rows = Rows::from_dense([[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 1.0]]);
+        let rows = Rows::from_dense([
+            [1.0, 1.0, 0.0, 1.0],
+            [0.0, 1.0, 0.0, 1.0],
+            [1.0, 0.0, 0.0, 1.0],
+        ]);
         let chosen = Chosen::new(rows.unwrap(), -0.5);
         let problem = ItemRegression {
             chosen: &chosen,

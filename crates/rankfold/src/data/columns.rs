@@ -226,6 +226,28 @@ impl Source {
         }
     }
 
+    /// The first of these columns that a header names; in JSON lines the first of them,
+    /// which a line may lack. Without a header only a `rating` in the third field is known.
+    pub(super) fn column_if_there(&mut self, names: &[&str]) -> Option<Column> {
+        let there = match (&self.header, self.kind) {
+            (_, LineFormat::Jsonl) => names.first() != Some(&"rating"),
+            (Some(_), _) => true,
+            (None, _) => self.width >= 3,
+        };
+        let found = |name: &&str| self.column(name).ok();
+        names.iter().filter(|_| there).find_map(found)
+    }
+
+    /// The same as [`Source::value`], and `None` where a line of JSON has no such field.
+    pub(super) fn value_if_there(&mut self, column: &Column) -> Result<Option<Cow<'_, [u8]>>> {
+        if let Column::Name(name) = column {
+            let found = json_fields(without_end(&self.row), [Some(name)]);
+            let [value] = found.map_err(|message| self.records.error(message))?;
+            return Ok(value.map(|value| value.into_owned().into_bytes().into()));
+        }
+        self.value(column).map(Some)
+    }
+
     /// Splits the row just read, which must have as many fields as the first one.
     fn take_apart(&mut self) -> Result<()> {
         self.split();

@@ -29,6 +29,7 @@
 //! # Ok::<(), rankfold::Error>(())
 //! ```
 
+mod choices;
 mod columns;
 mod constraints;
 mod dissimilarities;
@@ -42,6 +43,7 @@ mod label_stream;
 mod labels;
 mod lookup;
 mod mtx;
+mod names;
 mod npy;
 mod npz;
 mod number;
@@ -69,6 +71,7 @@ use std::path::Path;
 
 use hashbrown::HashSet;
 
+pub use choices::{Choice, ChoiceColumns, ChoiceLines, Choices};
 pub use constraints::{Constraint, Relation, constraints, read_constraints};
 pub use dissimilarities::{dissimilarities, read_dissimilarities};
 pub use distance_stream::DistanceStream;
@@ -80,6 +83,7 @@ pub use label_stream::{LabelName, LabelStream};
 pub use labels::{read_label_names, read_labels};
 pub use lookup::RowLookup;
 pub use mtx::read_mtx;
+pub use names::read_names;
 pub use npy::read_npy;
 pub use npz::read_npz;
 pub use open::{Lines, open};

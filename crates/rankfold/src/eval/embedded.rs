@@ -9,6 +9,7 @@
 
 use super::Scorer;
 use crate::Real;
+use std::borrow::Cow;
 
 /// Right rows of a panel.
 const LANES: usize = 8;
@@ -18,10 +19,10 @@ const QUERIES: usize = 4;
 /// Left and right rows of a low-rank model: the score of i with j is the dot
 /// product of left row i and right row j.
 ///
-/// Holds a copy of the right rows and borrows the left ones.
+/// Holds a copy of the right rows, and borrows the left ones or owns them.
 #[derive(Debug, Clone)]
-pub struct Embedded<'a, R> {
-    left: &'a [R],
+pub struct Embedded<'a, R: Clone> {
+    left: Cow<'a, [R]>,
     /// Panels of `rank` × [`LANES`], the last one filled up with zeros.
     panels: Vec<R>,
     rank: usize,
@@ -44,8 +45,19 @@ impl<'a, R: Real> Embedded<'a, R> {
     /// From rows of `rank` coordinates each, one row after the other.
     #[track_caller]
     pub fn new(left: &'a [R], right: &[R], rank: usize) -> Self {
+        Self::of(Cow::Borrowed(left), right, rank)
+    }
+
+    /// The same with left rows of its own.
+    #[track_caller]
+    pub fn owning(left: Vec<R>, right: &[R], rank: usize) -> Self {
+        Self::of(Cow::Owned(left), right, rank)
+    }
+
+    #[track_caller]
+    fn of(left: Cow<'a, [R]>, right: &[R], rank: usize) -> Self {
         assert!(rank > 0, "rows need at least one coordinate");
-        for side in [left, right] {
+        for side in [&left[..], right] {
             assert_eq!(side.len() % rank, 0, "whole rows of {rank} coordinates");
         }
         let rows = right.len() / rank;

@@ -21,6 +21,8 @@
 //! are other things than the rows that ask; no candidate is left out there.
 //! [`retrieval_listed()`] takes what each row looks for by number, such as labels.
 //!
+//! [`lists()`] judges lists of items for users: NDCG, recall and the like.
+//!
 //! [`votes()`] lets the nearest rows vote for a class.
 //!
 //! [`calibration`] measures whether a model that says how sure it is knows it.
@@ -47,6 +49,7 @@ pub mod calibration;
 mod cosine;
 mod embedded;
 mod knn;
+mod lists;
 pub mod metrics;
 mod nearest;
 mod ranks;
@@ -55,5 +58,6 @@ mod retrieval;
 pub use cosine::Cosine;
 pub use embedded::Embedded;
 pub use knn::{Neighbors, Votes, votes};
+pub use lists::{Lists, Wanted, gain, lists};
 pub use nearest::{nearest, nearest_among};
 pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};

@@ -21,6 +21,12 @@ impl Query {
     pub(crate) fn factor(&self) -> f64 {
         self.u[0]
     }
+
+    /// The query in the coordinates of the right factor, padded: its product with a row of
+    /// that is the score.
+    pub(crate) fn projected(&self) -> &[f64] {
+        &self.w
+    }
 }
 
 /// The product of Wᵀ left with a row; features beyond W weigh nothing.

@@ -132,6 +132,17 @@ impl<R: Real> Tall<R> {
         &self.data[i * self.width..][..self.k]
     }
 
+    /// Row i, to be written: the Gram matrix must not be tracked.
+    pub(crate) fn row_mut(&mut self, i: usize) -> &mut [R] {
+        debug_assert!(!self.tracked, "nothing follows the rows");
+        &mut self.data[i * self.width..][..self.k]
+    }
+
+    /// All rows, each padded with zeros to whole registers.
+    pub(crate) fn padded_rows(&self) -> &[R] {
+        &self.data
+    }
+
     /// Adds rows of zeros up to `rows`, which leaves W and S exact.
     pub fn grow(&mut self, rows: usize) -> Result<()> {
         self.reserve(rows)?;

@@ -6,7 +6,7 @@
 use super::file::{TensorFile, Tensors};
 use super::{
     ClassScore, Classes, CompletionCard, Dissimilarities, KernelCard, MultitaskCard, Objects,
-    Prior, RankingRule, RatingBiases, TaskSpace,
+    Prior, RankingRule, RatingBiases, RecommendCard, Recommended, TaskSpace,
 };
 use crate::data::Features;
 use crate::{Error, Result};
@@ -28,6 +28,8 @@ pub enum Knowledge {
     },
     /// Predicts ratings.
     Completion(Rated),
+    /// Lists items for users.
+    Recommend(Recommended),
     /// A kernel of items.
     Kernel(KernelCard),
     /// A map of items.
@@ -81,6 +83,7 @@ impl Knowledge {
             Knowledge::Ranking(_) => "ranking",
             Knowledge::Pairs { .. } => "pairs",
             Knowledge::Completion(_) => "completion",
+            Knowledge::Recommend(_) => "recommend",
             Knowledge::Kernel(_) | Knowledge::Map(_) => "kernel",
             Knowledge::Multitask(_) => "multitask",
         }
@@ -103,6 +106,7 @@ impl Knowledge {
             Knowledge::Similarity(Some(classes)) => classes.tensors(),
             Knowledge::Ranking(known) => known.prior.tensors(),
             Knowledge::Completion(known) => known.biases.tensors(),
+            Knowledge::Recommend(known) => known.tensors(),
             Knowledge::Map(known) => known.dissimilarities.tensors(),
             Knowledge::Multitask(known) => known.space.tensors(),
         }
@@ -119,6 +123,7 @@ impl Knowledge {
             Knowledge::Ranking(known) => stored.ranking = Some(known.rule),
             Knowledge::Pairs { target_mean } => stored.target_mean = Some(target_mean),
             Knowledge::Completion(known) => stored.completion = Some(known.card),
+            Knowledge::Recommend(known) => stored.recommend = Some(known.card),
             Knowledge::Kernel(card) => stored.kernel = Some(card),
             Knowledge::Map(known) => stored.kernel = Some(known.card),
             Knowledge::Multitask(known) => stored.multitask = Some(known.card),
@@ -135,6 +140,8 @@ pub(super) struct Stored {
     ranking: Option<RankingRule>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completion: Option<CompletionCard>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recommend: Option<RecommendCard>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kernel: Option<KernelCard>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,7 +170,7 @@ impl Frame<'_> {
 impl Stored {
     /// Whether the right side is taken as it is, without preprocessing.
     pub fn takes_objects_as_they_are(&self) -> bool {
-        self.ranking.is_some() || self.multitask.is_some()
+        self.ranking.is_some() || self.multitask.is_some() || self.recommend.is_some()
     }
 
     /// Reads what [`Knowledge::tensors`] wrote.
@@ -194,6 +201,16 @@ impl Stored {
                 card.check().map_err(|message| file.error(message))?;
                 let biases = RatingBiases::read(file, frame.shape, frame.rank)?;
                 Ok(Knowledge::Completion(Rated { card, biases }))
+            }
+            Stored {
+                recommend: Some(card),
+                ..
+            } => {
+                let same = frame.objects.map(|objects| &objects.features) == Some(frame.features);
+                if !(named && same && left == right && frame.precision == "f32") {
+                    return Err(file.error("the names of the items are missing"));
+                }
+                Ok(Knowledge::Recommend(Recommended::read(file, card, right, frame.rank)?))
             }
             Stored {
                 kernel: Some(card), ..
@@ -239,7 +256,7 @@ impl Stored {
                     Ok(Knowledge::Pairs { target_mean })
                 }
                 ("pairs", _) => Err(file.error("the mean of the values is missing")),
-                ("ranking" | "completion" | "kernel" | "multitask", _) => {
+                ("ranking" | "completion" | "recommend" | "kernel" | "multitask", _) => {
                     Err(file.error(format!("the part of the metadata for {task} is missing")))
                 }
                 _ => Err(file.error(format!(

@@ -14,6 +14,7 @@ mod labels;
 mod preprocess;
 mod projection;
 mod ratings;
+mod recommended;
 mod task_space;
 
 pub use classes::{ClassScore, Classes, Reading};
@@ -27,6 +28,7 @@ pub use labels::{Prior, RankingRule, Sampler, Subgradient};
 pub use preprocess::{Normalize, Preprocess, Scaling, Steps, Weight};
 pub use projection::{Embedding, Projection};
 pub use ratings::{CompletionCard, RatingBiases, RatingPredictor};
+pub use recommended::{Own, RecommendCard, Recommended, Recommender, WeightScale};
 pub(crate) use task_space::principal;
 pub use task_space::{
     Moments, MultitaskCard, Standardize, TaskFit, TaskPredictor, TaskPrior, TaskSpace, TaskView,

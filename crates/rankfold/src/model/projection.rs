@@ -332,12 +332,13 @@ impl Model {
             | Knowledge::Metric
             | Knowledge::Kernel(_)
             | Knowledge::Map(_) => Ok(()),
-            Knowledge::Ranking(_) | Knowledge::Completion(_) | Knowledge::Multitask(_) => {
-                Err(Error::input(format!(
-                    "a model for {} does not score pairs of rows",
-                    self.task()
-                )))
-            }
+            Knowledge::Ranking(_)
+            | Knowledge::Completion(_)
+            | Knowledge::Recommend(_)
+            | Knowledge::Multitask(_) => Err(Error::input(format!(
+                "a model for {} does not score pairs of rows",
+                self.task()
+            ))),
         }
     }
 

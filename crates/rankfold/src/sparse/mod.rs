@@ -339,7 +339,9 @@ impl<R: Real> Rows<R> {
     pub fn transposed(&self) -> Self {
         let mut starts = vec![0usize; self.columns + 1];
         for row in self.iter() {
-            row.indices.iter().for_each(|&j| starts[j as usize + 1] += 1);
+            row.indices
+                .iter()
+                .for_each(|&j| starts[j as usize + 1] += 1);
         }
         for j in 0..self.columns {
             starts[j + 1] += starts[j];

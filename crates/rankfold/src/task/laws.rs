@@ -71,6 +71,14 @@ fn goes_on(model: Model, examples: Range<usize>) -> Result<Model> {
             Precise::F32(_) => rated::<f32>(model, examples),
             Precise::F64(_) => rated::<f64>(model, examples),
         },
+        Knowledge::Recommend(_) => {
+            let mut learner = model.into_choice_learner()?;
+            for i in examples {
+                let (user, item) = (format!("new {}", i % 2), format!("{}", i % 5));
+                learner.learn(&user, &item, 1.0 + i as f64)?;
+            }
+            learner.to_model()
+        }
         Knowledge::Multitask(_) => {
             let columns = model.columns();
             let mut learner = model.into_task_learner()?;

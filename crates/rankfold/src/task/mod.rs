@@ -19,6 +19,7 @@ mod pairs;
 mod preprocessing;
 mod rank;
 mod ranking;
+mod recommend;
 mod run;
 mod session;
 mod similarity;
@@ -47,6 +48,7 @@ pub use ranking::{
     LabelScores, Order, Ranking, RankingData, RankingSession, Violation, WARP_TRIALS, draws,
     multilabel_hinge, warp,
 };
+pub use recommend::{ChoiceLearner, Recommend, RecommendData, RecommendLearner, UserLists};
 pub use run::{Baseline, CurvePoint, Evaluation, Event, Fit, Report, Run, Stop, Trial, Unit};
 pub use session::{Session, Snapshot, Validated, Work};
 pub use similarity::{

@@ -1,8 +1,12 @@
 //! How well ratings are predicted.
 
+use super::Recommendations;
 use crate::batch::Part;
 use crate::data::Ratings;
+use crate::eval::{Scorer, Wanted, lists};
 use crate::model::{Metrics, Model};
+use crate::task::given_up;
+use crate::task::recommend::list_metrics;
 use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Result};
 
@@ -66,5 +70,93 @@ impl Model {
             .with("unknown_items", unknown_items)
             .noting(unknown_users, || note(unknown_users, "users"))
             .noting(unknown_items, || note(unknown_items, "items")))
+    }
+
+    /// Adds how good lists are that are ordered by predicted rating: what users rated in
+    /// `test` is looked for, what they rated in `train` is left out.
+    pub fn evaluate_rating_lists(
+        &self,
+        mut found: Evaluation,
+        test: &Ratings,
+        train: &Ratings,
+        k: usize,
+        threads: usize,
+    ) -> Result<Evaluation> {
+        let (users, items) = self.rating_ids()?;
+        let mut wanted = vec![Wanted::default(); users.len()];
+        let mut scorer = Recommendations::new(self)?;
+        let mut popularity = vec![0.0; items.len()];
+        let mut seen = vec![Vec::new(); users.len()];
+        for_each(train, |user, item| {
+            let Some(item) = items.find(item) else { return };
+            popularity[item as usize] += 1.0;
+            if let Some(user) = users.find(user) {
+                scorer.leave_out(user, item);
+                seen[user as usize].push(item);
+            }
+        });
+        let mut strangers = 0;
+        for_each(test, |user, item| {
+            match (users.find(user), items.find(item)) {
+                (None, _) => strangers += 1,
+                (Some(user), Some(item)) => wanted[user as usize].items.push(item),
+                (Some(user), None) => wanted[user as usize].missing += 1,
+            }
+        });
+        wanted
+            .iter_mut()
+            .for_each(|wanted| wanted.items.sort_unstable());
+        let lists_of = |scorer: &dyn Scorer| {
+            let found = lists(scorer, &wanted, k, threads, &|| true);
+            found
+                .map(|found| list_metrics(&found, k))
+                .ok_or_else(given_up)
+        };
+        found.metrics.extend(lists_of(&scorer)?);
+        let control = lists_of(&Counted { popularity, seen })?;
+        found.baselines.push(Baseline::new("popularity", control));
+        Ok(found
+            .noting(1, || {
+                "lists are ordered by predicted rating, which is no guess of what a user chooses \
+                 next: `train recommend` learns that"
+                    .into()
+            })
+            .noting(strangers, || {
+                format!("{strangers} ratings are of users without a list: the model knows them not")
+            }))
+    }
+}
+
+/// Calls with the user and the item of each rating.
+fn for_each(ratings: &Ratings, mut each: impl FnMut(&str, &str)) {
+    let rows = ratings.entries.part(Part::All).rows;
+    for (row, user) in ratings.users.iter().enumerate() {
+        for &item in rows.line(row).0 {
+            each(user, ratings.items.get(item));
+        }
+    }
+}
+
+/// How often items were rated, for all users alike.
+struct Counted {
+    popularity: Vec<f64>,
+    seen: Vec<Vec<u32>>,
+}
+
+impl Scorer for Counted {
+    fn rows(&self) -> usize {
+        self.seen.len()
+    }
+
+    fn candidates(&self) -> usize {
+        self.popularity.len()
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, count: usize) {
+        let seen = &self.seen[first..first + count];
+        for (out, seen) in out.chunks_exact_mut(self.popularity.len()).zip(seen) {
+            out.copy_from_slice(&self.popularity);
+            seen.iter().for_each(|&item| out[item as usize] = f64::NAN);
+        }
     }
 }

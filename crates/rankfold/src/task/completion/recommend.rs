@@ -11,6 +11,8 @@ pub struct Recommendations<'a> {
     items: usize,
     /// Items that each user shall not get, in no order.
     left_out: Vec<Vec<u32>>,
+    /// Items that may be shown, where not all may.
+    only: Option<Vec<bool>>,
 }
 
 impl<'a> Recommendations<'a> {
@@ -23,12 +25,22 @@ impl<'a> Recommendations<'a> {
             users,
             items,
             left_out: vec![Vec::new(); users],
+            only: None,
         })
     }
 
     /// Leaves an item out of the list of a user.
     pub fn leave_out(&mut self, user: u32, item: u32) {
         self.left_out[user as usize].push(item);
+    }
+
+    /// Shows no other items than these.
+    pub fn only(&mut self, items: impl IntoIterator<Item = u32>) {
+        let mut only = vec![false; self.items];
+        items
+            .into_iter()
+            .for_each(|item| only[item as usize] = true);
+        self.only = Some(only);
     }
 
     /// The rating that a score stands for: scores are not clipped, so that they
@@ -54,6 +66,10 @@ impl Scorer for Recommendations<'_> {
             }
             for &item in &self.left_out[user] {
                 out[item as usize] = f64::NAN;
+            }
+            if let Some(only) = &self.only {
+                let others = out.iter_mut().zip(only).filter(|(_, only)| !**only);
+                others.for_each(|(score, _)| *score = f64::NAN);
             }
         }
     }

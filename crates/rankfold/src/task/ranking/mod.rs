@@ -17,6 +17,7 @@ mod violation;
 pub use evaluation::LabelScores;
 pub(super) use online::LabelLearner;
 pub use session::{RankingSession, draws};
+pub(super) use violation::warp_of;
 pub use violation::{Violation, WARP_TRIALS, multilabel_hinge, warp};
 
 use super::run::{Event, Fit, Run};

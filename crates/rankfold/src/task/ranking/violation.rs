@@ -94,10 +94,22 @@ pub fn warp(
     labels: usize,
     positives: &[u32],
     random: &mut Random,
+    score: impl FnMut(u32) -> f64,
+) -> Option<Violation> {
+    labels.checked_sub(positives.len()).filter(|&n| n > 0)?;
+    let positive = *positives.get(random.below(positives.len().max(1)))?;
+    warp_of(labels, positives, positive, random, score)
+}
+
+/// The same for a positive that is given.
+pub(crate) fn warp_of(
+    labels: usize,
+    positives: &[u32],
+    positive: u32,
+    random: &mut Random,
     mut score: impl FnMut(u32) -> f64,
 ) -> Option<Violation> {
     let wrong = labels.checked_sub(positives.len()).filter(|&n| n > 0)?;
-    let positive = *positives.get(random.below(positives.len().max(1)))?;
     let own = score(positive);
     for trials in 1..=WARP_TRIALS {
         let negative = nth_wrong(random.below(wrong) as u32, positives);

@@ -1,0 +1,91 @@
+//! `rankfold train recommend`.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use clap::Args;
+use rankfold::data::{ChoiceColumns, Choices};
+use rankfold::options::Options;
+use rankfold::task::RecommendData;
+use rankfold::{Recommend, Result};
+
+use crate::drive::Drive;
+use crate::output::Output;
+use crate::shared_options::RunFiles;
+use crate::table::Table;
+
+/// Learn what to show to whom, from clicks, plays or purchases
+///
+/// Every line of DATA is one choice: a user and an item, with a weight and a time where there
+/// are such columns. Repeated choices add up. Learns a matrix W of items by items and of low
+/// rank: the score of an item for a user is the sum of what their choices say about it, so
+/// that a new user needs no training.
+///
+/// A column `rating` is not looked at unless --liked-from says from which rating on an item
+/// counts as chosen.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rankfold train recommend clicks.csv -o model.safetensors
+      columns user and item, and weight and time where they are
+  rankfold train recommend ratings.csv -o model.safetensors --liked-from 4
+      what was rated 4 or better counts as chosen
+  rankfold train recommend plays.tsv -o model.safetensors --columns listener,song,plays
+  rankfold train recommend clicks.csv -o model.safetensors --learner als --rank 32
+  rankfold train recommend clicks.csv -o model.safetensors --half-life 20
+      what a user chose twenty choices ago counts half")]
+pub struct TrainRecommend {
+    /// Choices: .csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces, plain, .gz or .zst; `-` is .dat
+    /// from stdin
+    data: PathBuf,
+
+    /// The model file to write
+    #[arg(short, long, value_name = "MODEL")]
+    output: PathBuf,
+
+    /// The columns of users and items, and of weights and times: names, or numbers where there is no
+    /// header [default: user,item, and weight, time or timestamp where they are]
+    #[arg(long, value_name = "USER,ITEM[,WEIGHT[,TIME]]")]
+    columns: Option<ChoiceColumns>,
+
+    /// Lines with a rating of at least this are choices, others are left out
+    #[arg(long, value_name = "RATING")]
+    liked_from: Option<f64>,
+
+    #[command(flatten)]
+    files: RunFiles,
+
+    #[command(flatten)]
+    options: Table<Recommend>,
+}
+
+impl TrainRecommend {
+    pub fn run(self, output: &Output) -> Result<()> {
+        let drive = Drive::new(output, &self.output, &self.files, Recommend::TASK);
+        let options = &self.options.0;
+        self.files.check(&self.output, &[Some(&self.data)])?;
+        options.check()?;
+        let columns = self.columns.clone().unwrap_or_default();
+        let choices = Choices::read(&self.data, &columns, self.liked_from)?;
+        if choices.ignores_ratings {
+            output.note(
+                "the column `rating` is not looked at: every line is a choice; \
+                 --liked-from says from which rating on",
+            );
+        }
+        if choices.disliked > 0 {
+            let disliked = choices.disliked;
+            output.note(&format!(
+                "{disliked} lines have a lower rating and were left out"
+            ));
+        }
+        let valid = self.files.valid.as_ref();
+        let valid = valid.map(|path| Choices::read(path, &columns, self.liked_from));
+        let valid = valid.transpose()?;
+        let data = RecommendData {
+            choices: Cow::Owned(choices),
+            valid: valid.as_ref(),
+            liked_from: self.liked_from,
+        };
+        drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))
+    }
+}

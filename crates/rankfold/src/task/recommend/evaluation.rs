@@ -1,0 +1,259 @@
+//! Lists of items for users, and how good they are.
+
+use super::{strengths, wanted_of};
+use crate::data::Choices;
+use crate::eval::{Embedded, Lists, Scorer, Wanted, lists};
+use crate::model::{Metrics, Model, Recommended, Recommender};
+use crate::parallel::map_blocks;
+use crate::task::run::{Baseline, Evaluation};
+use crate::task::{given_up, threads};
+use crate::{Result, Rows, SparseRow};
+
+/// Users of a block of work.
+const BLOCK: usize = 64;
+
+/// Scores of all items for some users.
+#[derive(Debug)]
+pub struct UserLists<'a> {
+    scores: Embedded<'a, f32>,
+    popularity: &'a [f64],
+    /// Users of whom nothing is known.
+    unknown: Vec<bool>,
+    left_out: Vec<Vec<u32>>,
+    only: Option<Vec<bool>>,
+}
+
+impl<'a> UserLists<'a> {
+    /// Of users with these histories; what they chose is left out where `seen` says so.
+    pub fn new(
+        recommender: &Recommender<'_>,
+        known: &'a Recommended,
+        histories: &Rows<f32>,
+        seen: bool,
+        threads: usize,
+    ) -> Self {
+        let rank = recommender.rank();
+        let blocks = map_blocks(histories.len(), BLOCK, threads, |range| {
+            let users = range.map(|i| recommender.user(histories.row(i)));
+            users.collect::<Vec<_>>()
+        });
+        let vectors: Vec<Vec<f64>> = blocks.into_iter().flatten().collect();
+        let unknown = vectors.iter().map(|user| user.iter().all(|v| *v == 0.0));
+        let unknown = unknown.collect();
+        let left = vectors.iter().flatten().map(|v| *v as f32).collect();
+        let right: Vec<f32> = (0..recommender.items() as u32)
+            .flat_map(|item| recommender.item(item).iter().copied())
+            .collect();
+        let left_out = histories.iter().map(|row| match seen {
+            true => row.indices.to_vec(),
+            false => Vec::new(),
+        });
+        UserLists {
+            scores: Embedded::owning(left, &right, rank),
+            popularity: &known.popularity,
+            unknown,
+            left_out: left_out.collect(),
+            only: None,
+        }
+    }
+
+    /// Leaves an item out of the list of a user.
+    pub fn leave_out(&mut self, user: usize, item: u32) {
+        self.left_out[user].push(item);
+    }
+
+    /// Shows no other items than these.
+    pub fn only(&mut self, items: impl IntoIterator<Item = u32>) {
+        let mut only = vec![false; self.scores.candidates()];
+        items
+            .into_iter()
+            .for_each(|item| only[item as usize] = true);
+        self.only = Some(only);
+    }
+}
+
+impl Scorer for UserLists<'_> {
+    fn rows(&self) -> usize {
+        self.unknown.len()
+    }
+
+    fn candidates(&self) -> usize {
+        self.scores.candidates()
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, count: usize) {
+        self.scores.scores(out, first, count);
+        let items = self.candidates();
+        for (user, out) in (first..first + count).zip(out.chunks_exact_mut(items.max(1))) {
+            if self.unknown[user] {
+                out.copy_from_slice(self.popularity);
+            }
+            for &item in &self.left_out[user] {
+                out[item as usize] = f64::NAN;
+            }
+            if let Some(only) = &self.only {
+                let others = out.iter_mut().zip(only).filter(|(_, only)| !**only);
+                others.for_each(|(score, _)| *score = f64::NAN);
+            }
+        }
+    }
+}
+
+/// The same score for all users: how often items were chosen.
+struct Popular<'a> {
+    popularity: &'a [f64],
+    histories: &'a Rows<f32>,
+}
+
+impl Scorer for Popular<'_> {
+    fn rows(&self) -> usize {
+        self.histories.len()
+    }
+
+    fn candidates(&self) -> usize {
+        self.popularity.len()
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, count: usize) {
+        let rows = (first..first + count).map(|i| self.histories.row(i));
+        for (out, row) in out.chunks_exact_mut(self.popularity.len()).zip(rows) {
+            out.copy_from_slice(self.popularity);
+            row.indices.iter().for_each(|&i| out[i as usize] = f64::NAN);
+        }
+    }
+}
+
+/// Metrics by their names, for lists of this length.
+pub(in crate::task) fn list_metrics(found: &Lists, k: usize) -> Metrics {
+    let at = |name: &str, value: f64| (format!("{name}_at_{k}"), value);
+    Metrics::from([
+        at("ndcg", found.ndcg),
+        at("recall", found.recall),
+        at("precision", found.precision),
+        at("hit_rate", found.hit_rate),
+        at("coverage", found.coverage),
+        ("map".into(), found.map),
+        ("auc".into(), found.auc),
+    ])
+}
+
+impl Model {
+    /// The histories of users as this model sees them: by its items, with strengths. Items
+    /// that it does not know are left out, and counted.
+    pub fn histories_of(&self, choices: &Choices) -> Result<(Rows<f32>, usize)> {
+        let (known, items) = (self.recommended()?, self.recommended_items()?);
+        let strong = strengths(choices, known.card.weights, known.card.half_life);
+        let number: Vec<Option<u32>> = choices.items.iter().map(|id| items.find(id)).collect();
+        let (mut out, mut unknown) = (Rows::new(), 0);
+        for row in strong.iter() {
+            let entry = |(item, s): (u32, f32)| number[item as usize].map(|item| (item, s));
+            let entries: Vec<(u32, f32)> = row.iter().filter_map(entry).collect();
+            unknown += row.len() - entries.len();
+            out.push(crate::SparseVec::from_entries(entries).as_row());
+        }
+        out.widen(items.len());
+        Ok((out, unknown))
+    }
+
+    /// Judges lists of the `k` best items by what users chose in `test`. Users have the
+    /// histories of `train`, or those that the model knows, and these are left out of their
+    /// lists. Users of whom nothing is known get what was chosen most.
+    pub fn evaluate_lists(
+        &self,
+        test: &Choices,
+        train: Option<&Choices>,
+        k: usize,
+        thread_count: Option<usize>,
+        go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Evaluation> {
+        let threads = threads(thread_count);
+        let known = self.recommended()?;
+        let (histories, users, unknown) = match train {
+            None => (known.histories.clone(), &known.users, 0),
+            Some(train) => {
+                let (histories, unknown) = self.histories_of(train)?;
+                (histories, &train.users, unknown)
+            }
+        };
+        let mut wanted = wanted_of(test, users, self.recommended_items()?);
+        // Users who are in the test part alone have no history.
+        let mut all = histories;
+        let mut strangers = 0;
+        for (user, row) in test.users.iter().zip(test.weights.iter()) {
+            if users.find(user).is_some() {
+                continue;
+            }
+            strangers += 1;
+            all.push(SparseRow {
+                indices: &[],
+                values: &[],
+            });
+            let items = self.recommended_items()?;
+            let found = row
+                .indices
+                .iter()
+                .map(|&item| items.find(test.items.get(item)));
+            let found: Vec<Option<u32>> = found.collect();
+            let mut wants: Vec<u32> = found.iter().flatten().copied().collect();
+            wants.sort_unstable();
+            wanted.push(Wanted {
+                missing: found.len() - wants.len(),
+                items: wants,
+            });
+        }
+        all.widen(known.popularity.len());
+        let recommender = self.recommender()?;
+        let scorer = UserLists::new(&recommender, known, &all, true, threads);
+        let found = lists(&scorer, &wanted, k, threads, go_on).ok_or_else(given_up)?;
+        let popular = Popular {
+            popularity: &known.popularity,
+            histories: &all,
+        };
+        let control = lists(&popular, &wanted, k, threads, go_on).ok_or_else(given_up)?;
+        let mut out = Evaluation::new(list_metrics(&found, k), found.rows, "users");
+        out.baselines
+            .push(Baseline::new("popularity", list_metrics(&control, k)));
+        out.skipped = found.skipped;
+        let missing: usize = wanted.iter().map(|wanted| wanted.missing).sum();
+        let shown = self.popularity_shown(&scorer, &wanted, k, threads);
+        Ok(out
+            .with("users_without_history", strangers)
+            .with("unknown_items", missing + unknown)
+            .with("popularity_shown", shown)
+            .noting(strangers, || {
+                format!("{strangers} users have no history: they are shown what was chosen most")
+            })
+            .noting(missing, || {
+                format!("{missing} choices are of items that the model does not know: never found")
+            }))
+    }
+
+    /// How often the items that are shown were chosen, as a share of the users, in the mean.
+    fn popularity_shown(
+        &self,
+        scorer: &UserLists<'_>,
+        wanted: &[Wanted],
+        k: usize,
+        threads: usize,
+    ) -> f64 {
+        let Ok(known) = self.recommended() else {
+            return f64::NAN;
+        };
+        let judged = wanted.iter().enumerate();
+        let judged = judged.filter(|(_, w)| !w.items.is_empty() || w.missing > 0);
+        let queries: Vec<usize> = judged.map(|(user, _)| user).collect();
+        let (mut sum, mut count) = (0.0, 0.0);
+        let all = known.users.len().max(1) as f64;
+        let each = |_: usize,
+                    found: &[(usize, f64)]|
+         -> std::result::Result<(), std::convert::Infallible> {
+            for (item, _) in found.iter().filter(|(_, score)| !score.is_nan()) {
+                sum += known.popularity[*item] / all;
+                count += 1.0;
+            }
+            Ok(())
+        };
+        let Ok(()) = crate::eval::nearest_among(scorer, &queries, k, threads, each);
+        sum / count
+    }
+}

@@ -1,0 +1,616 @@
+//! Fits encoder and decoder, and chooses on held-out choices what is left open.
+
+use super::walk::Walk;
+use super::{Recommend, RecommendLearner, popularity, tall};
+use crate::batch::{
+    Chosen, FoldIn, Implicit, ImplicitFactors, ItemFactors, ItemRegression, SolverState,
+};
+use crate::eval::{Wanted, lists};
+use crate::form::{Factored, FormRef, Tall};
+use crate::linalg::{Square, invert_definite};
+use crate::model::{Metrics, Own, RecommendCard, Recommended, Recommender, WeightScale};
+use crate::task::driver::Driver;
+use crate::task::recommend::evaluation::{UserLists, list_metrics};
+use crate::task::run::Trial;
+use crate::{Error, Ids, Result, Rows};
+use faer::Mat;
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+
+/// Sweeps of a fit without trials, after trials, and of a trial.
+pub(super) const ITEM_SWEEPS: usize = 6;
+const SWEEPS_AFTER_TRIALS: usize = 3;
+const TRIAL_SWEEPS: usize = 3;
+/// The same for alternating least squares.
+pub(super) const ALS_SWEEPS: usize = 12;
+const ALS_TRIAL_SWEEPS: usize = 6;
+
+/// The penalty of a choice of strength 1, and how it falls where choices are few: on held-out
+/// choices of MovieLens 100K and 1M the best is between 300 and 600.
+const LAMBDA: f64 = 300.0;
+/// The next penalty that is tried.
+const FACTOR: f64 = 3.162_277_660_168_379_5;
+/// Penalties that are tried in one direction, at most.
+const TRIALS: usize = 4;
+
+/// The penalty of alternating least squares.
+const ALS_LAMBDA: f64 = 0.3;
+
+/// The share of a user that is solved for, where it helps, and the penalty of that, as a
+/// multiple of the mean square of the decoder.
+const OWN_SHARE: f64 = 0.3;
+const OWN_LAMBDA: f64 = 30.0;
+const OWN_ALPHA: f64 = 0.3;
+
+/// Step sizes of LORETA that are tried.
+const STEP_SIZES: [f64; 4] = [0.003, 0.01, 0.03, 0.1];
+
+const ITEMS: &str = "items";
+const ALS: &str = "als";
+
+/// What was decided before the last fit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Decided {
+    pub learner: RecommendLearner,
+    /// λ.
+    pub lambda: f64,
+    /// α of `als`.
+    pub alpha: f64,
+    /// The share of users that is solved for.
+    pub share: f64,
+    /// The step size of LORETA.
+    pub step_size: Option<f64>,
+    /// Whether the last fit starts from a trial.
+    tried: bool,
+}
+
+/// What is solved for in users beside the sum of what they chose.
+pub(super) fn own_problem(decoder: &Tall<f32>) -> Implicit {
+    let entries = (decoder.rows() * decoder.rank()).max(1) as f64;
+    let rows = (0..decoder.rows()).flat_map(|i| decoder.row(i));
+    let square: f64 = rows.map(|v| f64::from(*v).powi(2)).sum();
+    Implicit {
+        alpha: OWN_ALPHA,
+        lambda: OWN_LAMBDA * square / entries,
+    }
+}
+
+impl Decided {
+    /// The Gram matrices of users and items that steps on new choices go by.
+    pub fn grams(
+        &self,
+        rows: &Rows<f32>,
+        encoder: &Tall<f32>,
+        decoder: &Tall<f32>,
+        damping: f64,
+        threads: usize,
+    ) -> [Square; 2] {
+        let k = decoder.rank();
+        let items = gram_of(decoder);
+        let mut users = Square::zero(k);
+        if self.learner == RecommendLearner::Als {
+            let problem = Implicit {
+                alpha: self.alpha,
+                lambda: self.lambda,
+            };
+            let fold = FoldIn::with_gram(problem, decoder.padded_rows(), items.clone());
+            let parts = crate::parallel::map_blocks(rows.len(), 256, threads, |range| {
+                let mut part = Square::zero(k);
+                for i in range {
+                    let user = fold.solve(rows.row(i));
+                    part.add_outer([&user], [&user]);
+                }
+                part
+            });
+            parts.iter().for_each(|part| users.combine(1.0, 1.0, part));
+        } else {
+            let chosen = Chosen::new(rows.clone(), -damping);
+            let encoder = Mat::from_fn(encoder.rows(), k, |i, j| f64::from(encoder.row(i)[j]));
+            let gram = chosen.gram(&encoder, threads);
+            let all = encoder.transpose() * gram
+                + faer::Scale(self.lambda) * (encoder.transpose() * &encoder);
+            users = Square::from_faer(&all);
+            users.symmetrize();
+        }
+        [users, items]
+    }
+}
+
+fn gram_of(tall: &Tall<f32>) -> Square {
+    tall.gram_now().into_owned()
+}
+
+/// Judges by what was held out.
+pub(super) struct Judge {
+    known: Recommended,
+    wanted: Vec<Wanted>,
+}
+
+impl Judge {
+    /// Of users with these histories; those who want nothing are not looked at.
+    pub fn new(rows: &Rows<f32>, wanted: Vec<Wanted>) -> Self {
+        let is_judged = |user: &usize| !wanted[*user].items.is_empty() || wanted[*user].missing > 0;
+        let judged: Vec<usize> = (0..rows.len()).filter(is_judged).collect();
+        let card = RecommendCard {
+            regularization: 0.0,
+            damping: 0.0,
+            weight_scale: 1.0,
+            weights: WeightScale::Log,
+            own: None,
+            half_life: None,
+            liked_from: None,
+        };
+        let known = Recommended {
+            card,
+            users: Ids::new(),
+            histories: rows.select(judged.iter().copied()),
+            popularity: popularity(rows),
+            grams: [Square::zero(1), Square::zero(1)],
+        };
+        let wanted = judged.iter().map(|&user| wanted[user].clone()).collect();
+        Judge { known, wanted }
+    }
+
+    fn measure(&self, (encoder, decoder): (Tall<f32>, Tall<f32>), own: Option<Own>) -> Metrics {
+        let mut known = self.known.clone();
+        known.card.own = own;
+        known.grams[1] = gram_of(&decoder);
+        let form = Factored::new(encoder, decoder);
+        self.measure_form(&known, &form)
+    }
+
+    pub fn measure_form(&self, known: &Recommended, form: &Factored<f32>) -> Metrics {
+        let threads = crate::task::threads(None);
+        let Ok(recommender) = Recommender::new(FormRef::Factored(form), known) else {
+            return Metrics::new();
+        };
+        let scorer = UserLists::new(&recommender, known, &known.histories, true, threads);
+        let found = lists(&scorer, &self.wanted, 10, threads, &|| true);
+        found.map_or_else(Metrics::new, |found| list_metrics(&found, 10))
+    }
+
+    /// NDCG; not a number where the factors have lost rank.
+    fn ndcg(
+        &self,
+        encoder: &Mat<f64>,
+        decoder: &Mat<f64>,
+        own: impl Fn(&Tall<f32>) -> Option<Own>,
+    ) -> f64 {
+        let (Ok(encoder), Ok(decoder)) = (tall(encoder), tall(decoder)) else {
+            return f64::NAN;
+        };
+        let own = own(&decoder);
+        ndcg(&self.measure((encoder, decoder), own))
+    }
+
+    /// The same of a form.
+    pub fn ndcg_of(&self, form: &Factored<f32>) -> f64 {
+        ndcg(&self.measure_form(&self.known, form))
+    }
+}
+
+fn ndcg(metrics: &Metrics) -> f64 {
+    metrics.get("ndcg_at_10").copied().unwrap_or(f64::NAN)
+}
+
+/// Where the last fit starts.
+pub(super) enum Start {
+    Items(Mat<f64>),
+    Als(ImplicitFactors),
+}
+
+type Drive<'r> = Driver<'r, (Mat<f64>, Mat<f64>)>;
+
+/// A fit of these options.
+pub(super) struct Fitting<'a> {
+    pub options: &'a Recommend,
+    pub rank: usize,
+    pub threads: usize,
+}
+
+impl Fitting<'_> {
+    /// What is given, where nothing is to be chosen.
+    pub fn given(&self, rows: &Rows<f32>) -> Decided {
+        let options = self.options;
+        let als = options.learner == RecommendLearner::Als;
+        Decided {
+            learner: match options.learner {
+                RecommendLearner::Auto => RecommendLearner::Items,
+                learner => learner,
+            },
+            lambda: options.regularization.unwrap_or(match als {
+                true => ALS_LAMBDA,
+                false => self.lambda(rows),
+            }),
+            alpha: options.unchosen_weight,
+            share: match als {
+                true => 1.0,
+                false => options.own_share.unwrap_or(0.0),
+            },
+            step_size: options.step_size,
+            tried: false,
+        }
+    }
+
+    /// The penalty that trials begin with.
+    fn lambda(&self, rows: &Rows<f32>) -> f64 {
+        let squares = rows.iter().map(|row| row.squared_norm()).sum::<f64>();
+        let count = rows.nnz().max(1) as f64;
+        LAMBDA * (count / 50_000.0).clamp(0.003, 1.0) * squares / count
+    }
+
+    /// Tries what is left open.
+    pub fn decide(
+        &self,
+        rows: &Rows<f32>,
+        judge: &Judge,
+        driver: &mut Drive<'_>,
+    ) -> Result<(Decided, Option<Start>)> {
+        let options = self.options;
+        let mut decided = self.given(rows);
+        if judge.wanted.is_empty() {
+            driver
+                .run
+                .note("too few choices to hold some out: nothing was tried");
+            return Ok((decided, None));
+        }
+        let chosen = Chosen::new(rows.clone(), -options.damping);
+        decided.tried = true;
+        if options.learner == RecommendLearner::Als {
+            let (lambda, _, factors) = self.try_als(&chosen, judge, &mut decided, driver)?;
+            decided.lambda = lambda;
+            return Ok((decided, factors.map(Start::Als)));
+        }
+        let (mut best, factors) = self.try_penalties(&chosen, judge, &mut decided, driver)?;
+        if driver.is_interrupted() {
+            return Ok((decided, None));
+        }
+        if options.learner == RecommendLearner::Loreta {
+            if options.step_size.is_none() {
+                decided.step_size = self.try_steps(rows, judge, &factors, driver)?;
+            }
+            return Ok((decided, Some(Start::Items(factors.encoder))));
+        }
+        if options.own_share.is_none() {
+            let own = |decoder: &Tall<f32>| {
+                Some(Own {
+                    share: OWN_SHARE,
+                    problem: own_problem(decoder),
+                })
+            };
+            let with = judge.ndcg(&factors.encoder, &factors.decoder, own);
+            driver.tried(Trial::of("own_share", OWN_SHARE, "ndcg_at_10", with));
+            if with > best {
+                (best, decided.share) = (with, OWN_SHARE);
+            }
+        }
+        if options.learner == RecommendLearner::Auto && !driver.is_interrupted() {
+            let mut other = Decided {
+                learner: RecommendLearner::Als,
+                lambda: ALS_LAMBDA,
+                share: 1.0,
+                ..decided
+            };
+            let (_, reached, start) = self.try_als(&chosen, judge, &mut other, driver)?;
+            if reached > best {
+                return Ok((other, start.map(Start::Als)));
+            }
+        }
+        Ok((decided, Some(Start::Items(factors.encoder))))
+    }
+
+    fn regression<'c>(&self, chosen: &'c Chosen, lambda: f64) -> ItemRegression<'c> {
+        ItemRegression {
+            chosen,
+            lambda,
+            threads: self.threads,
+        }
+    }
+
+    /// Raises or lowers the penalty as long as that is better.
+    fn try_penalties(
+        &self,
+        chosen: &Chosen,
+        judge: &Judge,
+        decided: &mut Decided,
+        driver: &mut Drive<'_>,
+    ) -> Result<(f64, ItemFactors)> {
+        let own = decided.share;
+        let own = |decoder: &Tall<f32>| {
+            (own > 0.0).then(|| Own {
+                share: own,
+                problem: own_problem(decoder),
+            })
+        };
+        let measure = |lambda: f64, factors: &ItemFactors, driver: &mut Drive<'_>| {
+            let reached = judge.ndcg(&factors.encoder, &factors.decoder, own);
+            driver.tried(trial("items", lambda, reached));
+            driver.goes_on();
+            reached
+        };
+        let first = self.regression(chosen, decided.lambda);
+        let start = first.start(self.rank, self.options.seed);
+        let mut best = start
+            .and_then(|start| first.decode(start))
+            .ok_or_else(lost)?;
+        for _ in 0..TRIAL_SWEEPS {
+            if driver.is_interrupted() {
+                break;
+            }
+            best = first.sweep(&best).ok_or_else(lost)?;
+            driver.goes_on();
+        }
+        let mut reached = measure(decided.lambda, &best, driver);
+        if self.options.regularization.is_some() {
+            return Ok((reached, best));
+        }
+        for factor in [FACTOR, 1.0 / FACTOR] {
+            let mut moved = false;
+            for _ in 0..TRIALS {
+                if driver.is_interrupted() {
+                    return Ok((reached, best));
+                }
+                let lambda = decided.lambda * factor;
+                let next = self
+                    .regression(chosen, lambda)
+                    .sweep(&best)
+                    .ok_or_else(lost)?;
+                let found = measure(lambda, &next, driver);
+                if !(found > reached) {
+                    break;
+                }
+                (reached, best, decided.lambda, moved) = (found, next, lambda, true);
+            }
+            if moved {
+                break;
+            }
+        }
+        Ok((reached, best))
+    }
+
+    /// Tries penalties of alternating least squares, or the one that is given.
+    fn try_als(
+        &self,
+        chosen: &Chosen,
+        judge: &Judge,
+        decided: &mut Decided,
+        driver: &mut Drive<'_>,
+    ) -> Result<(f64, f64, Option<ImplicitFactors>)> {
+        let alone = self.options.learner == RecommendLearner::Als;
+        let lambdas = match self.options.regularization {
+            Some(lambda) => vec![lambda],
+            None if alone => vec![ALS_LAMBDA, ALS_LAMBDA * FACTOR, ALS_LAMBDA / FACTOR],
+            None => vec![ALS_LAMBDA],
+        };
+        let mut best = (decided.lambda, f64::NEG_INFINITY, None);
+        for lambda in lambdas {
+            let problem = Implicit {
+                alpha: decided.alpha,
+                lambda,
+            };
+            let mut factors = ImplicitFactors::start(chosen, self.rank, self.options.seed);
+            for _ in 0..ALS_TRIAL_SWEEPS {
+                if !driver.goes_on() {
+                    return Ok(best);
+                }
+                problem.sweep(chosen, &mut factors, self.threads);
+            }
+            let own = |_: &Tall<f32>| {
+                Some(Own {
+                    share: 1.0,
+                    problem,
+                })
+            };
+            let reached = match linear(&factors, problem) {
+                None => f64::NAN,
+                Some((encoder, decoder)) => judge.ndcg(&encoder, &decoder, own),
+            };
+            driver.tried(trial("als", lambda, reached));
+            if reached > best.1 {
+                best = (lambda, reached, Some(factors));
+            }
+        }
+        Ok(best)
+    }
+
+    /// Tries step sizes of LORETA; `None` where the start is better than all of them.
+    fn try_steps(
+        &self,
+        rows: &Rows<f32>,
+        judge: &Judge,
+        factors: &ItemFactors,
+        driver: &mut Drive<'_>,
+    ) -> Result<Option<f64>> {
+        let start = Factored::new(tall(&factors.encoder)?, tall(&factors.decoder)?);
+        let mut best = (None, judge.ndcg_of(&start));
+        driver.tried(Trial::of("step_size", 0.0, "ndcg_at_10", best.1));
+        let steps = self.steps(rows).min(200_000);
+        for size in STEP_SIZES {
+            let mut walk = Walk::new(rows, &start, size, self.options.seed)?;
+            while walk.done < steps {
+                if !driver.goes_on() {
+                    return Ok(best.0);
+                }
+                walk.take(rows, (steps - walk.done).min(10_000));
+            }
+            let reached = judge.ndcg_of(&walk.form());
+            driver.tried(Trial::of("step_size", size, "ndcg_at_10", reached));
+            if reached > best.1 {
+                best = (Some(size), reached);
+            }
+        }
+        Ok(best.0)
+    }
+
+    fn steps(&self, rows: &Rows<f32>) -> u64 {
+        self.options.steps.unwrap_or(rows.nnz() as u64)
+    }
+
+    /// The last fit.
+    pub fn solve(
+        &self,
+        rows: &Rows<f32>,
+        decided: &Decided,
+        start: Option<Start>,
+        resumed: Option<SolverState>,
+        judge: Option<&Judge>,
+        driver: &mut Drive<'_>,
+    ) -> Result<(Mat<f64>, Mat<f64>)> {
+        let chosen = Chosen::new(rows.clone(), -self.options.damping);
+        match decided.learner {
+            RecommendLearner::Als => {
+                let start = match start {
+                    Some(Start::Als(factors)) => Some(factors),
+                    _ => None,
+                };
+                self.solve_als(&chosen, decided, start, resumed, judge, driver)
+            }
+            learner => {
+                let start = match start {
+                    Some(Start::Items(encoder)) => Some(encoder),
+                    _ => None,
+                };
+                let found = self.solve_items(&chosen, decided, start, resumed, judge, driver)?;
+                match (learner, decided.step_size) {
+                    (RecommendLearner::Loreta, Some(size)) => self.walk(rows, found, size, driver),
+                    _ => Ok(found),
+                }
+            }
+        }
+    }
+
+    fn solve_items(
+        &self,
+        chosen: &Chosen,
+        decided: &Decided,
+        start: Option<Mat<f64>>,
+        resumed: Option<SolverState>,
+        judge: Option<&Judge>,
+        driver: &mut Drive<'_>,
+    ) -> Result<(Mat<f64>, Mat<f64>)> {
+        let problem = self.regression(chosen, decided.lambda);
+        let sweeps = self.options.iterations.unwrap_or(match decided.tried {
+            true => SWEEPS_AFTER_TRIALS,
+            false => ITEM_SWEEPS,
+        });
+        driver.course.total = sweeps as u64;
+        let done = resumed.as_ref().map_or(0, |state| state.iteration);
+        let encoder = match resumed {
+            Some(state) => state.blocks.get(ITEMS).cloned(),
+            None => start.or_else(|| problem.start(self.rank, self.options.seed)),
+        };
+        let encoder = encoder.filter(|e| e.nrows() == chosen.items() && e.ncols() == self.rank);
+        let mut now = encoder.and_then(|e| problem.decode(e)).ok_or_else(lost)?;
+        for number in done + 1..=sweeps {
+            now = problem.sweep(&now).ok_or_else(lost)?;
+            let own = |decoder: &Tall<f32>| decided.own(decoder);
+            let measured = || {
+                let (encoder, decoder) = (tall(&now.encoder).ok()?, tall(&now.decoder).ok()?);
+                let own = own(&decoder);
+                Some(judge?.measure((encoder, decoder), own))
+            };
+            let state = || SolverState::new(ITEMS, number).with_block(ITEMS, now.encoder.clone());
+            let kept = || (now.encoder.clone(), now.decoder.clone());
+            if !driver.iteration(now.cost, measured, kept, Some(&state)) {
+                break;
+            }
+        }
+        driver.check_interrupted()?;
+        let best = driver.course.best.as_ref().map(|best| best.model.clone());
+        Ok(best.unwrap_or((now.encoder, now.decoder)))
+    }
+
+    fn solve_als(
+        &self,
+        chosen: &Chosen,
+        decided: &Decided,
+        start: Option<ImplicitFactors>,
+        resumed: Option<SolverState>,
+        judge: Option<&Judge>,
+        driver: &mut Drive<'_>,
+    ) -> Result<(Mat<f64>, Mat<f64>)> {
+        let problem = Implicit {
+            alpha: decided.alpha,
+            lambda: decided.lambda,
+        };
+        let sweeps = self.options.iterations.unwrap_or(match decided.tried {
+            true => ALS_SWEEPS - ALS_TRIAL_SWEEPS,
+            false => ALS_SWEEPS,
+        });
+        driver.course.total = sweeps as u64;
+        let done = resumed.as_ref().map_or(0, |state| state.iteration);
+        let resumed = resumed.as_ref().and_then(|state| {
+            let side = |name: &str| state.blocks.get(&format!("{ALS}.{name}"));
+            Some(ImplicitFactors::from_matrices([side("0")?, side("1")?]))
+        });
+        let mut now = resumed
+            .or(start)
+            .unwrap_or_else(|| ImplicitFactors::start(chosen, self.rank, self.options.seed));
+        for number in done + 1..=sweeps {
+            problem.sweep(chosen, &mut now, self.threads);
+            let measured = || {
+                let (encoder, decoder) = linear(&now, problem)?;
+                let (encoder, decoder) = (tall(&encoder).ok()?, tall(&decoder).ok()?);
+                let own = Own {
+                    share: 1.0,
+                    problem,
+                };
+                Some(judge?.measure((encoder, decoder), Some(own)))
+            };
+            let state = || SolverState::new(ALS, number).with_blocks(ALS, &now.matrices());
+            let kept = || linear(&now, problem).unwrap_or((now.items(), now.items()));
+            if !driver.iteration(f64::NAN, measured, kept, Some(&state)) {
+                break;
+            }
+        }
+        driver.check_interrupted()?;
+        let best = driver.course.best.as_ref().map(|best| best.model.clone());
+        best.or_else(|| linear(&now, problem)).ok_or_else(lost)
+    }
+
+    /// Steps of LORETA from a fit.
+    fn walk(
+        &self,
+        rows: &Rows<f32>,
+        (encoder, decoder): (Mat<f64>, Mat<f64>),
+        size: f64,
+        driver: &mut Drive<'_>,
+    ) -> Result<(Mat<f64>, Mat<f64>)> {
+        let start = Factored::new(tall(&encoder)?, tall(&decoder)?);
+        let mut walk = Walk::new(rows, &start, size, self.options.seed)?;
+        let steps = self.steps(rows);
+        while walk.done < steps {
+            if !driver.goes_on() {
+                break;
+            }
+            walk.take(rows, (steps - walk.done).min(10_000));
+        }
+        driver.check_interrupted()?;
+        Ok(walk.factors())
+    }
+}
+
+/// The linear map that stands for the solution in users near zero, and the items.
+fn linear(factors: &ImplicitFactors, problem: Implicit) -> Option<(Mat<f64>, Mat<f64>)> {
+    let items = factors.items();
+    let mut gram = Square::from_faer(&(items.transpose() * &items));
+    gram.combine(0.0, problem.alpha, &gram.clone());
+    gram.add_diagonal(problem.lambda * (problem.alpha * items.nrows() as f64 + 1.0).sqrt());
+    let inverse = invert_definite(&gram)?.to_faer();
+    Some((&items * inverse, items))
+}
+
+fn trial(learner: &str, lambda: f64, reached: f64) -> Trial {
+    let settings = [
+        ("learner".to_owned(), learner.into()),
+        ("regularization".to_owned(), lambda.into()),
+    ];
+    Trial {
+        settings: Map::from_iter(settings),
+        ..Trial::of("regularization", lambda, "ndcg_at_10", reached)
+    }
+}
+
+fn lost() -> Error {
+    Error::input("the choices do not span this rank: choose a smaller rank")
+}
