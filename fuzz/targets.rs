@@ -4,10 +4,11 @@
 
 use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{
-    DistanceStream, Features, LabelStream, Lines, Names, PairsOrTriplets, RatingColumns,
-    RatingLines, Ratings, RowIds, RowLookup, SquareMatrix, TaskColumns, TaskLines, TaskRows,
-    TripletStream, ValueStream, read_constraints, read_dissimilarities, read_edges,
-    read_label_names, read_labelled, read_labels, read_values,
+    ChoiceColumns, ChoiceLines, Choices, DistanceStream, Features, LabelStream, Lines, Names,
+    PairsOrTriplets, RatingColumns, RatingLines, Ratings, RowIds, RowLookup, SquareMatrix,
+    TaskColumns, TaskLines, TaskRows, TripletStream, ValueStream, read_constraints,
+    read_dissimilarities, read_edges, read_label_names, read_labelled, read_labels, read_names,
+    read_values,
 };
 use rankfold::form::Side;
 use rankfold::gossip::Message;
@@ -65,6 +66,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "ratings",
         run: ratings,
+    },
+    Target {
+        name: "choices",
+        run: choices,
     },
     Target {
         name: "tasks",
@@ -153,6 +158,27 @@ fn ratings(bytes: &[u8]) {
             while pairs.advance().is_ok_and(|more| more) {
                 let _ = pairs.pair(|user, item| user.len() + item.len());
             }
+        }
+    }
+}
+
+fn choices(bytes: &[u8]) {
+    for extension in ["csv", "tsv", "jsonl", "dat"] {
+        let path = file(bytes, extension);
+        let columns = ChoiceColumns::default();
+        for liked_from in [None, Some(3.0)] {
+            if let Ok(read) = Choices::read(&path, &columns, liked_from) {
+                assert_eq!(read.weights.len(), read.users.len());
+                assert_eq!(read.later.len(), read.weights.nnz());
+                let weights = read.weights.iter().flat_map(|row| row.values.iter());
+                assert!(weights.into_iter().all(|w| *w > 0.0), "weights above 0");
+            }
+        }
+        let _ = read_names(&path);
+    }
+    if let Ok(mut stream) = ChoiceLines::stream(lines(bytes), &ChoiceColumns::default(), None) {
+        while stream.advance().is_ok_and(|more| more) {
+            let _ = stream.choice(|choice| assert!(choice.weight > 0.0, "a weight above 0"));
         }
     }
 }
@@ -298,6 +324,22 @@ fn ask<R: Real>(model: &Model) {
             if let Ok(mut learner) = model.clone().into_rating_learner::<R>() {
                 let _ = learner.learn("new", "newer", 3.0);
                 let _ = learner.learn("new", "newer", -1e9);
+                check(learner.save(&saved));
+            }
+        }
+        Knowledge::Recommend(known) => {
+            if let Ok(recommender) = model.recommender() {
+                for history in known.histories.iter().take(3) {
+                    let user = recommender.user(history);
+                    if recommender.items() > 0 {
+                        recommender.score(&user, 0);
+                        recommender.reasons(history, 0);
+                    }
+                }
+            }
+            if let Ok(mut learner) = model.clone().into_choice_learner() {
+                let _ = learner.learn("new", "newer", 3.0);
+                let _ = learner.learn("new", "newest", 1e9);
                 check(learner.save(&saved));
             }
         }

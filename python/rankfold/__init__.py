@@ -13,6 +13,7 @@ from . import _rankfold
 
 if TYPE_CHECKING:
     from . import plot as plot
+    from ._choices import Recommend
     from ._gossip import Gossip
     from ._items import Kernel, Map
     from ._load import load
@@ -31,6 +32,7 @@ __all__ = [
     "Multitask",
     "Pairs",
     "Ranking",
+    "Recommend",
     "Similarity",
     "TextVectorizer",
     "load",
@@ -46,6 +48,7 @@ _HOMES = {
     "Multitask": "_tasks",
     "Pairs": "_tasks",
     "Ranking": "_tasks",
+    "Recommend": "_choices",
     "Similarity": "_tasks",
     "TextVectorizer": "_text",
     "load": "_load",

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from . import _rankfold
+from ._choices import Recommend
 from ._items import Kernel, Map
 from ._ratings import Completion
 from ._tasks import Metric, Multitask, Pairs, Ranking, Similarity
@@ -18,6 +19,7 @@ _ESTIMATORS: dict[str, Any] = {
     "multitask": Multitask,
     "pairs": Pairs,
     "ranking": Ranking,
+    "recommend": Recommend,
     "similarity": Similarity,
 }
 

@@ -14,8 +14,13 @@ __all__ = [
     "__version__",
     "begin",
     "check",
+    "choice_lists",
+    "choice_ndcg",
+    "choice_vectors",
+    "choosers",
     "command",
     "fit",
+    "learn_choices",
     "learn_classes",
     "learn_distances",
     "learn_labels",
@@ -184,6 +189,21 @@ def learn_ratings(
     ratings: NDArray[np.float64],
     step_size: float | None = None,
 ) -> int: ...
+def learn_choices(
+    model: Model, users: _Coded, items: _Coded, weights: NDArray[np.float64]
+) -> int: ...
+def choosers(model: Model) -> list[str]: ...
+def choice_vectors(model: Model, side: str, threads: int | None = None) -> NDArray[np.float64]: ...
+def choice_lists(
+    model: Model,
+    users: list[int],
+    history: list[int] | None,
+    k: int,
+    leave_out: NDArray[np.int64],
+    seen: bool,
+    threads: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+def choice_ndcg(model: Model, users: _Coded, items: _Coded) -> float: ...
 def learn_tasks(model: Model, rows: Data, tasks: _Coded, targets: NDArray[np.float64]) -> int: ...
 def learn_map(
     model: Model,

@@ -23,6 +23,8 @@ use crate::paths;
       a tenth of all rows: ratings.train.csv and ratings.test.csv
   rankfold split ratings.csv -o ratings --test 0.2 --by user
       a fifth of the rows of each user
+  rankfold split clicks.csv -o clicks --by user --last 1
+      the last row of each user, by time
   rankfold split usps.csv.gz -o usps --where split=test
       the rows whose column `split` says `test`")]
 pub struct Split {
@@ -45,6 +47,16 @@ pub struct Split {
     #[arg(long, value_name = "COLUMN")]
     by: Option<String>,
 
+    /// The last N rows of each group of --by are the test part: by `time` or `timestamp`, or as they
+    /// stand in the file where there is no such column. A group keeps one row at least
+    #[arg(long, value_name = "N", requires = "by", conflicts_with_all = ["test", "seed", "condition"],
+        value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
+
+    /// The column of the time, with --last
+    #[arg(long, value_name = "COLUMN", requires = "last")]
+    time: Option<String>,
+
     /// The rows with this value are the test part
     #[arg(
         long = "where",
@@ -62,12 +74,17 @@ pub struct Split {
 impl Split {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        let part = match self.condition {
-            Some(condition) => TestPart::Where(condition),
-            None => TestPart::Share {
+        let part = match (self.condition, self.last, self.by) {
+            (Some(condition), _, _) => TestPart::Where(condition),
+            (None, Some(count), Some(by)) => TestPart::Last {
+                count: count as usize,
+                by,
+                time: self.time,
+            },
+            (None, _, by) => TestPart::Share {
                 fraction: self.test,
                 seed: self.seed,
-                by: self.by,
+                by,
             },
         };
         let files = split_files(&self.data, self.format.as_deref(), &self.output)?;

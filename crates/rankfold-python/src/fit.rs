@@ -1,5 +1,6 @@
 //! Learning from a whole data set.
 
+use crate::choices::{Chosen, choices};
 use crate::convert::object;
 use crate::data::{Coded, Data, InPrecision, LabelCodes, by_appearance};
 use crate::errors::raised;
@@ -17,10 +18,11 @@ use rankfold::options::Options;
 use rankfold::sample::{self, Triplet};
 use rankfold::task::{
     Divided, Fit, GossipData, KernelConstraints, KernelData, KernelStart, Map, MapData, MetricData,
-    PairsData, RankingData, RatingData, Run, SimilarityData, TaskData, TrainingData,
+    PairsData, RankingData, RatingData, RecommendData, Run, SimilarityData, TaskData, TrainingData,
 };
 use rankfold::{
-    Completion, Gossip, Ids, Kernel, Metric, Multitask, Pairs, Ranking, Result, Similarity,
+    Completion, Gossip, Ids, Kernel, Metric, Multitask, Pairs, Ranking, Recommend, Result,
+    Similarity,
 };
 use serde_json::json;
 use std::borrow::Cow;
@@ -142,6 +144,8 @@ struct Inputs<'py> {
     values: Option<PyReadonlyArray1<'py, f64>>,
     ratings: Option<Rated<'py>>,
     valid_ratings: Option<Rated<'py>>,
+    choices: Option<Chosen<'py>>,
+    valid_choices: Option<Chosen<'py>>,
     tasks: Option<Coded<'py>>,
     matrix: Option<PyReadonlyArray2<'py, f64>>,
     labels: Option<LabelCodes<'py>>,
@@ -174,6 +178,8 @@ impl<'py> Inputs<'py> {
             values: item!(inputs, "values"),
             ratings: item!(inputs, "ratings"),
             valid_ratings: item!(inputs, "valid_ratings"),
+            choices: item!(inputs, "choices"),
+            valid_choices: item!(inputs, "valid_choices"),
             tasks: item!(inputs, "tasks"),
             matrix: item!(inputs, "matrix"),
             labels: item!(inputs, "labels"),
@@ -221,6 +227,7 @@ pub fn fit(
         Ranking::TASK => call.ranking::<f32>(),
         Pairs::TASK if inputs.wide()? => call.pairs::<f64>(),
         Pairs::TASK => call.pairs::<f32>(),
+        Recommend::TASK => call.recommend(),
         Completion::TASK if wide => call.completion::<f64>(),
         Completion::TASK => call.completion::<f32>(),
         Kernel::TASK if wide => call.kernel::<f64>(),
@@ -367,6 +374,20 @@ impl Call<'_, '_> {
             valid: valid.as_ref(),
         };
         self.run(|run| options.fit_with::<R>(data, run))
+    }
+
+    fn recommend(self) -> PyResult<Outcome> {
+        let options: Recommend = self.options()?;
+        let given = self.inputs.choices.as_ref();
+        let given = choices(given.ok_or_else(|| missing("choices"))?)?;
+        let valid = self.inputs.valid_choices.as_ref();
+        let valid = valid.map(choices).transpose()?;
+        let data = RecommendData {
+            choices: Cow::Owned(given),
+            valid: valid.as_ref(),
+            liked_from: None,
+        };
+        self.run(|run| options.fit_with(data, run))
     }
 
     fn multitask(self) -> PyResult<Outcome> {

@@ -20,7 +20,7 @@ use rankfold::{Error, Pairs, Ranking, Real, Result, Rows, Similarity};
 /// Steps between two looks for Ctrl-C.
 const STRIDE: usize = 256;
 
-fn no_such_work() -> Error {
+pub fn no_such_work() -> Error {
     Error::input("the model does not learn from this kind of example")
 }
 
@@ -75,7 +75,11 @@ fn sized<R: Real>(learner: &mut Online<R>, size: Option<f64>) -> Result<()> {
 }
 
 /// Takes so many steps, until somebody stops it; says how many were taken.
-fn steps(watch: &Watch, count: usize, mut step: impl FnMut(usize) -> Result<()>) -> Result<usize> {
+pub fn steps(
+    watch: &Watch,
+    count: usize,
+    mut step: impl FnMut(usize) -> Result<()>,
+) -> Result<usize> {
     for i in 0..count {
         if i.is_multiple_of(STRIDE) && watch.stops() {
             return Ok(i);
@@ -86,7 +90,7 @@ fn steps(watch: &Watch, count: usize, mut step: impl FnMut(usize) -> Result<()>)
 }
 
 /// The number of steps, or what was raised on the way.
-fn taken(watch: Watch, count: usize) -> PyResult<usize> {
+pub fn taken(watch: Watch, count: usize) -> PyResult<usize> {
     match watch.finish().1 {
         Some(error) => Err(error),
         None => Ok(count),

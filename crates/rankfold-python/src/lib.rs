@@ -2,6 +2,7 @@
 //! learns. Options come from the tables of the library, so that a new option of a task
 //! needs no code here.
 
+mod choices;
 mod convert;
 mod data;
 mod errors;
@@ -40,6 +41,11 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(learn::learn_distances, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_values, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_ratings, m)?)?;
+    m.add_function(wrap_pyfunction!(choices::learn_choices, m)?)?;
+    m.add_function(wrap_pyfunction!(choices::choosers, m)?)?;
+    m.add_function(wrap_pyfunction!(choices::choice_vectors, m)?)?;
+    m.add_function(wrap_pyfunction!(choices::choice_lists, m)?)?;
+    m.add_function(wrap_pyfunction!(choices::choice_ndcg, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_tasks, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_map, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learner, m)?)?;

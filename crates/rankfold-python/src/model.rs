@@ -13,7 +13,9 @@ use rankfold::data::{Features, Labelled};
 use rankfold::eval::{Scorer, nearest, nearest_among};
 use rankfold::form::Side;
 use rankfold::model::{Distances, Knowledge, Precise, Prepared, RatingFactors, unit_rows};
-use rankfold::task::{Evaluate, Online, RatingLearner, Recommendations, TaskLearner};
+use rankfold::task::{
+    ChoiceLearner, Evaluate, Online, RatingLearner, Recommendations, TaskLearner,
+};
 use rankfold::{Error, Ids, Real, Result, Score};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ pub enum State {
     Ratings32(Box<RatingLearner<f32>>),
     Ratings64(Box<RatingLearner<f64>>),
     Tasks(Box<TaskLearner>),
+    Choices(Box<ChoiceLearner>),
 }
 
 /// An error, and the state as it was.
@@ -44,6 +47,9 @@ impl State {
             State::Tasks(learner) => learner
                 .to_model()
                 .map_err(|error| Box::new((error, State::Tasks(learner)))),
+            State::Choices(learner) => learner
+                .to_model()
+                .map_err(|error| Box::new((error, State::Choices(learner)))),
         }
     }
 }
@@ -59,6 +65,9 @@ fn into_work(model: rankfold::Model) -> Result<State> {
             .into_rating_learner()
             .map(|l| State::Ratings64(Box::new(l))),
         Knowledge::Multitask(_) => model.into_task_learner().map(|l| State::Tasks(Box::new(l))),
+        Knowledge::Recommend(_) => model
+            .into_choice_learner()
+            .map(|l| State::Choices(Box::new(l))),
         _ if single => model.into_learner().map(|l| State::Online32(Box::new(l))),
         _ => model.into_learner().map(|l| State::Online64(Box::new(l))),
     }
@@ -75,7 +84,7 @@ fn lost<T>(_: PoisonError<T>) -> Error {
     Error::failure("the model was lost in an error")
 }
 
-fn threads(asked: Option<usize>) -> usize {
+pub fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
@@ -83,7 +92,7 @@ fn threads(asked: Option<usize>) -> usize {
 type Scored<'py> = (Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>);
 
 /// Scores or distances, and row numbers.
-type Neighbors<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<i64>>);
+pub type Neighbors<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<i64>>);
 
 fn score_named(name: Option<&str>) -> PyResult<Option<Score>> {
     let parsed = name.map(|name| name.parse::<Score>());
@@ -207,14 +216,14 @@ fn names(ids: &Ids) -> Vec<String> {
 
 /// Lists of the same length, one a query.
 #[derive(Default)]
-struct Lists {
-    scores: Vec<f64>,
-    rows: Vec<i64>,
+pub struct Lists {
+    pub scores: Vec<f64>,
+    pub rows: Vec<i64>,
     length: usize,
 }
 
 impl Lists {
-    fn push(&mut self, found: impl ExactSizeIterator<Item = (usize, f64)>) {
+    pub fn push(&mut self, found: impl ExactSizeIterator<Item = (usize, f64)>) {
         self.length = found.len();
         for (row, score) in found {
             self.scores.push(score);
@@ -222,7 +231,7 @@ impl Lists {
         }
     }
 
-    fn arrays(self, py: Python<'_>) -> PyResult<Neighbors<'_>> {
+    pub fn arrays(self, py: Python<'_>) -> PyResult<Neighbors<'_>> {
         let length = self.length;
         Ok((
             array(py, self.scores, length)?,

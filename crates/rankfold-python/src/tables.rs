@@ -7,7 +7,8 @@ use pyo3::types::{PyDict, PyList};
 use rankfold::options::{Effect, Kind, OptionSpec, Options};
 use rankfold::task::Map;
 use rankfold::{
-    Completion, Error, Gossip, Kernel, Metric, Multitask, Pairs, Ranking, Real, Result, Similarity,
+    Completion, Error, Gossip, Kernel, Metric, Multitask, Pairs, Ranking, Real, Recommend, Result,
+    Similarity,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ pub type Given = Vec<(String, String)>;
 macro_rules! by_task {
     ($task:expr, $options:ident => $body:expr) => {
         $crate::by_task!(@ $task, $options => $body;
-            Similarity, Metric, Ranking, Completion, Pairs, Kernel, Map, Multitask, Gossip)
+            Similarity, Metric, Ranking, Completion, Recommend, Pairs, Kernel, Map, Multitask, Gossip)
     };
     (@ $task:expr, $options:ident => $body:expr; $($name:ident),*) => {
         match $task {
@@ -32,11 +33,12 @@ macro_rules! by_task {
     };
 }
 
-const TASKS: [&str; 9] = [
+const TASKS: [&str; 10] = [
     Similarity::TASK,
     Metric::TASK,
     Ranking::TASK,
     Completion::TASK,
+    Recommend::TASK,
     Pairs::TASK,
     Kernel::TASK,
     Map::TASK,

@@ -17,6 +17,7 @@ mod multitask;
 mod objects;
 mod pairs;
 mod ranking;
+mod recommend;
 mod split;
 #[path = "../support/mod.rs"]
 mod support;

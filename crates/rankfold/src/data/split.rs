@@ -5,11 +5,12 @@
 //! language. Lines are copied byte for byte. The file is read twice; memory is
 //! a few bytes a row, whatever the length of the rows.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::columns::Source;
 use super::format::{Format, extension};
-use super::number::shown;
+use super::number::{number, shown};
 use super::open::{Replay, is_dash};
 use super::output::Output;
 use crate::random::splitmix64;
@@ -26,6 +27,16 @@ pub enum TestPart {
         seed: u64,
         /// The column whose values are the groups.
         by: Option<String>,
+    },
+    /// The last rows of each group.
+    Last {
+        /// So many; a group always keeps one row at least.
+        count: usize,
+        /// The column whose values are the groups.
+        by: String,
+        /// The column of the time; by default `time` or `timestamp`, or the order of the rows
+        /// where there is none.
+        time: Option<String>,
     },
     /// The rows with this value.
     Where(Condition),
@@ -194,6 +205,34 @@ fn choose(mut rows: Source, part: &TestPart) -> Result<Vec<bool>> {
                 return Err(Error::input(message).in_file(rows.path()));
             }
         }
+        TestPart::Last { count, by, time } => {
+            let column = rows.column(by)?;
+            let time = match time {
+                Some(time) => Some(rows.column(time)?),
+                None => rows.column_if_there(&["time", "timestamp"]),
+            };
+            let (mut names, mut groups, mut times) = (Ids::new(), Vec::new(), Vec::new());
+            while rows.advance()? {
+                groups.push(names.intern(&String::from_utf8_lossy(&rows.value(&column)?)));
+                let Some(time) = &time else { continue };
+                let Some(field) = rows.value_if_there(time)?.map(Cow::into_owned) else {
+                    continue;
+                };
+                match number::<f64>(&field) {
+                    Ok(time) if time.is_finite() => times.push(time),
+                    _ => {
+                        let message =
+                            format!("expected a time as a number, found {}", shown(&field));
+                        return Err(rows.error(message));
+                    }
+                }
+            }
+            if !times.is_empty() && times.len() < groups.len() {
+                let message = "some rows have a time and others have none";
+                return Err(Error::input(message).in_file(rows.path()));
+            }
+            is_test = last(&groups, &times, *count);
+        }
         TestPart::Share { fraction, seed, by } => {
             if !(0.0..=1.0).contains(fraction) {
                 let message = format!("the test share must be in 0 to 1, found {fraction}");
@@ -218,6 +257,22 @@ fn choose(mut rows: Source, part: &TestPart) -> Result<Vec<bool>> {
         return Err(Error::input("no rows").in_file(rows.path()));
     }
     Ok(is_test)
+}
+
+/// Marks the last rows of each group, by time where there are times; one row stays.
+fn last(groups: &[u32], times: &[f64], count: usize) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    let time = |row: usize| times.get(row).copied().unwrap_or(0.0);
+    order.sort_by(|&a, &b| {
+        let group = groups[a].cmp(&groups[b]);
+        group.then(time(a).total_cmp(&time(b))).then(a.cmp(&b))
+    });
+    let mut is_test = vec![false; groups.len()];
+    for group in order.chunk_by(|&a, &b| groups[a] == groups[b]) {
+        let kept = group.len().saturating_sub(count).max(1);
+        group[kept..].iter().for_each(|&row| is_test[row] = true);
+    }
+    is_test
 }
 
 /// Marks the floor(fraction · n) smallest keys of each group of n rows.
@@ -284,6 +339,31 @@ mod tests {
         assert_eq!((count(&marks[..29]), count(&marks[29..])), (5, 14));
         assert_eq!(count(&smallest(&groups, 1.0, 0)), 100);
         assert_eq!(count(&smallest(&groups, 0.0, 0)), 0);
+    }
+
+    #[test]
+    fn the_last_of_each_group_go_by_time_or_by_place() {
+        let part = |count| TestPart::Last {
+            count,
+            by: "user".into(),
+            time: None,
+        };
+        let timed = "user,item,time\nu,a,9\nu,b,5\nv,c,1\nu,d,7\n";
+        let (train, test) = parts("a.csv", timed, &part(1)).unwrap();
+        assert_eq!(test, "user,item,time\nu,a,9\n");
+        assert_eq!(train, "user,item,time\nu,b,5\nv,c,1\nu,d,7\n");
+        let plain = "user,item\nu,a\nu,b\nv,c\nu,d\n";
+        let (train, test) = parts("a.csv", plain, &part(5)).unwrap();
+        assert_eq!(
+            (train.as_str(), test.as_str()),
+            ("user,item\nu,a\nv,c\n", "user,item\nu,b\nu,d\n")
+        );
+        let bad = parts("a.csv", "user,time\nu,1\nu,noon\n", &part(1)).unwrap_err();
+        assert_eq!(
+            (bad.line, bad.message.contains("a time as a number")),
+            (Some(3), true)
+        );
+        assert!(parts("a.csv", "person\nu\n", &part(1)).is_err());
     }
 
     #[test]

@@ -110,6 +110,9 @@ pub struct Recommended {
     pub histories: Rows<f32>,
     /// How often each item was chosen.
     pub popularity: Vec<f64>,
+    /// What a user begins with, in the coordinates of the decoder: some choices of the average
+    /// user, so that one choice does not decide alone.
+    pub prior: Vec<f64>,
     /// Gram matrices of users, with what W is penalized by, and of items: what steps on
     /// new choices go by.
     pub grams: [Square; 2],
@@ -118,7 +121,20 @@ pub struct Recommended {
 /// The names of the two in files.
 const GRAMS: [&str; 2] = ["grams.users", "grams.items"];
 
+/// Choices after which what a user begins with counts half.
+const BEGINNING: f64 = 10.0;
+
 impl Recommended {
+    /// Adds what a user begins with, less the more items they chose, to the sum of those.
+    pub(crate) fn begin(&self, user: &mut [f64], chosen: usize) {
+        if chosen > 0 {
+            let share = BEGINNING / (BEGINNING + chosen as f64);
+            user.iter_mut()
+                .zip(&self.prior)
+                .for_each(|(v, p)| *v += share * p);
+        }
+    }
+
     pub(super) fn tensors(&self) -> Tensors<'_> {
         let (bytes, offsets) = self.users.to_parts();
         let mut starts = vec![0_u64];
@@ -135,6 +151,7 @@ impl Recommended {
             ("histories.items".into(), Tensor::u32s(items)),
             ("histories.strengths".into(), Tensor::owned(1, strengths)),
             ("popularity".into(), Tensor::f64s(self.popularity.clone())),
+            ("prior".into(), Tensor::f64s(self.prior.clone())),
             (GRAMS[0].into(), Tensor::square(&self.grams[0])),
             (GRAMS[1].into(), Tensor::square(&self.grams[1])),
         ]
@@ -169,6 +186,7 @@ impl Recommended {
             users,
             histories,
             popularity,
+            prior: file.f64s("prior", rank)?,
             grams: [file.square(GRAMS[0], rank)?, file.square(GRAMS[1], rank)?],
         })
     }
@@ -267,6 +285,7 @@ impl<'a> Recommender<'a> {
         let mut query = Query::default();
         self.form.ask(&mut query, history);
         let mut user = query.projected()[..self.rank()].to_vec();
+        self.known.begin(&mut user, history.len());
         if let Some((share, fold)) = &self.fold {
             let own = fold.solve(history);
             for (v, own) in user.iter_mut().zip(own) {

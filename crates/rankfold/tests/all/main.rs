@@ -22,6 +22,7 @@ mod projection;
 mod psd;
 mod psd_batch;
 mod ranking;
+mod recommend;
 mod regression;
 mod retrieval;
 mod tasks;

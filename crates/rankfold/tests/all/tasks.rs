@@ -2,7 +2,7 @@
 //! tasks that do not.
 
 use rankfold::data::{
-    Constraint, Dissimilarity, Labelled, Labels, Ratings, Relation, TaskRows, ValuedPair,
+    Choices, Constraint, Dissimilarity, Labelled, Labels, Ratings, Relation, TaskRows, ValuedPair,
 };
 use rankfold::form::{Factored, Form, Tall};
 use rankfold::model::Knowledge;
@@ -12,12 +12,12 @@ use rankfold::random::normal_at;
 use rankfold::task::{
     Checkpoint, CompletionInit, CompletionLearner, Event, Fit, Gossip, GossipData, GossipTask,
     Init, KernelData, Learn, Map, MapData, MetricData, MetricSolver, MultitaskSolver, PairsData,
-    PairsSolver, RankingData, RatingData, Report, Run, SimilarityData, Stop, TaskData,
-    TrainingData,
+    PairsSolver, RankingData, RatingData, RecommendData, RecommendLearner, Report, Run,
+    SimilarityData, Stop, TaskData, TrainingData,
 };
 use rankfold::{
-    Completion, Ids, Kernel, Metric, Model, Multitask, Pairs, Ranking, Result, Rows, Similarity,
-    check, options,
+    Completion, Ids, Kernel, Metric, Model, Multitask, Pairs, Ranking, Recommend, Result, Rows,
+    Similarity, check, options,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -99,6 +99,52 @@ fn ranking_keeps_the_laws() {
         Some((&wild).into()),
         &quiet,
     );
+}
+
+/// Three tastes: items of a taste are chosen together.
+fn choices(users: usize, items: usize) -> Choices {
+    let chosen = |u: usize, i: usize| {
+        let same = u % 3 == i % 3;
+        let draw = normal_at(9, 2, u as u64, i as u64);
+        draw > if same { 0.0 } else { 1.2 }
+    };
+    let pairs = (0..users).flat_map(|u| (0..items).map(move |i| (u, i)));
+    let pairs = pairs.filter(|&(u, i)| chosen(u, i));
+    Choices::from_entries(pairs.map(|(u, i)| (u, i, 1.0 + ((u + i) % 3) as f64))).unwrap()
+}
+
+#[test]
+fn recommendations_keep_the_laws() {
+    let data = choices(40, 15);
+    let wild = [
+        ("a", "x", 1e9),
+        ("a", "y", 1e-9),
+        ("b", "x", 1.0),
+        ("b", "z", 1e9),
+    ];
+    let wild = Choices::from_entries(wild).unwrap();
+    for learner in [
+        RecommendLearner::Auto,
+        RecommendLearner::Items,
+        RecommendLearner::Als,
+        RecommendLearner::Loreta,
+    ] {
+        let task = Recommend::new(learner).rank(3);
+        let task = match learner {
+            RecommendLearner::Items => task.regularization(2.0).own_share(0.2),
+            RecommendLearner::Als => task.regularization(0.2),
+            RecommendLearner::Loreta => task.regularization(2.0).step_size(0.01).steps(800),
+            RecommendLearner::Auto => task,
+        };
+        let (data, wild) = (RecommendData::from(&data), RecommendData::from(&wild));
+        let wild = (learner == RecommendLearner::Items).then_some(wild);
+        let task = match wild.is_some() {
+            true => task.rank(1),
+            false => task,
+        };
+        // The curve is measured on validation data only, of which there are none.
+        holds(&task, data, wild, &["curve_every"]);
+    }
 }
 
 #[test]

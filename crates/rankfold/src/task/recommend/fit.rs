@@ -9,10 +9,11 @@ use crate::eval::{Wanted, lists};
 use crate::form::{Factored, FormRef, Tall};
 use crate::linalg::{Square, invert_definite};
 use crate::model::{Metrics, Own, RecommendCard, Recommended, Recommender, WeightScale};
+use crate::random::splitmix64;
 use crate::task::driver::Driver;
 use crate::task::recommend::evaluation::{UserLists, list_metrics};
 use crate::task::run::Trial;
-use crate::{Error, Ids, Result, Rows};
+use crate::{Error, Ids, Result, Rows, SparseVec};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -45,6 +46,15 @@ const OWN_ALPHA: f64 = 0.3;
 /// Step sizes of LORETA that are tried.
 const STEP_SIZES: [f64; 4] = [0.003, 0.01, 0.03, 0.1];
 
+/// Choices of the average user that a user begins with: what is tried, and what is taken where
+/// nothing is tried.
+const PRIORS: [f64; 5] = [0.0, 2.0, 4.0, 8.0, 16.0];
+const PRIOR: f64 = 8.0;
+
+/// Users are judged for that as if they had chosen so few items, and so many users at most.
+const FEW: [usize; 3] = [1, 2, 5];
+const FEW_USERS: usize = 1_000;
+
 const ITEMS: &str = "items";
 const ALS: &str = "als";
 
@@ -60,6 +70,8 @@ pub(super) struct Decided {
     pub share: f64,
     /// The step size of LORETA.
     pub step_size: Option<f64>,
+    /// Choices of the average user that a user begins with.
+    pub prior: f64,
     /// Whether the last fit starts from a trial.
     tried: bool,
 }
@@ -76,6 +88,14 @@ pub(super) fn own_problem(decoder: &Tall<f32>) -> Implicit {
 }
 
 impl Decided {
+    /// What a user begins with, in the coordinates of the decoder.
+    pub fn prior_of(&self, rows: &Rows<f32>, encoder: &Tall<f32>) -> Vec<f64> {
+        average_choice(rows, encoder)
+            .iter()
+            .map(|v| self.prior * v)
+            .collect()
+    }
+
     /// The Gram matrices of users and items that steps on new choices go by.
     pub fn grams(
         &self,
@@ -116,6 +136,24 @@ impl Decided {
     }
 }
 
+/// What one choice of the average user says.
+fn average_choice(rows: &Rows<f32>, encoder: &Tall<f32>) -> Vec<f64> {
+    let (mut sum, mut total) = (vec![0.0; encoder.rank()], 0.0);
+    for (item, count) in popularity(rows).iter().enumerate() {
+        total += count;
+        for (sum, v) in sum.iter_mut().zip(encoder.row(item)) {
+            *sum += count * f64::from(*v);
+        }
+    }
+    let strength: f64 = rows
+        .iter()
+        .flat_map(|row| row.values)
+        .map(|v| f64::from(*v))
+        .sum();
+    let scale = strength / rows.nnz().max(1) as f64 / f64::max(total, 1.0);
+    sum.iter().map(|v| scale * v).collect()
+}
+
 fn gram_of(tall: &Tall<f32>) -> Square {
     tall.gram_now().into_owned()
 }
@@ -145,9 +183,37 @@ impl Judge {
             users: Ids::new(),
             histories: rows.select(judged.iter().copied()),
             popularity: popularity(rows),
+            prior: Vec::new(),
             grams: [Square::zero(1), Square::zero(1)],
         };
         let wanted = judged.iter().map(|&user| wanted[user].clone()).collect();
+        Judge { known, wanted }
+    }
+
+    /// The same users as if they had chosen so few items; they look for all others.
+    fn with_few(&self, count: usize) -> Self {
+        let long = |user: &usize| self.known.histories.row(*user).len() > count;
+        let users: Vec<usize> = (0..self.wanted.len())
+            .filter(long)
+            .take(FEW_USERS)
+            .collect();
+        let (mut histories, mut wanted) = (Rows::new(), Vec::new());
+        for user in users {
+            let row = self.known.histories.row(user);
+            let mut entries: Vec<(u32, f32)> = row.iter().collect();
+            entries.sort_by_key(|entry| splitmix64((user as u64) << 32 ^ u64::from(entry.0)));
+            let rest = entries.split_off(count);
+            let mut items = self.wanted[user].items.clone();
+            items.extend(rest.iter().map(|entry| entry.0));
+            items.sort_unstable();
+            wanted.push(Wanted { items, missing: 0 });
+            histories.push(SparseVec::from_entries(entries).as_row());
+        }
+        histories.widen(self.known.histories.columns());
+        let known = Recommended {
+            histories,
+            ..self.known.clone()
+        };
         Judge { known, wanted }
     }
 
@@ -228,6 +294,11 @@ impl Fitting<'_> {
                 false => options.own_share.unwrap_or(0.0),
             },
             step_size: options.step_size,
+            // Steps of LORETA change the coordinates of users, and `als` solves for all of them.
+            prior: match options.learner {
+                RecommendLearner::Als | RecommendLearner::Loreta => 0.0,
+                _ => PRIOR,
+            },
             tried: false,
         }
     }
@@ -262,6 +333,9 @@ impl Fitting<'_> {
             return Ok((decided, factors.map(Start::Als)));
         }
         let (mut best, factors) = self.try_penalties(&chosen, judge, &mut decided, driver)?;
+        if best.is_nan() {
+            best = f64::NEG_INFINITY;
+        }
         if driver.is_interrupted() {
             return Ok((decided, None));
         }
@@ -284,11 +358,15 @@ impl Fitting<'_> {
                 (best, decided.share) = (with, OWN_SHARE);
             }
         }
+        if !driver.is_interrupted() {
+            decided.prior = self.try_priors(rows, judge, &factors, driver)?;
+        }
         if options.learner == RecommendLearner::Auto && !driver.is_interrupted() {
             let mut other = Decided {
                 learner: RecommendLearner::Als,
                 lambda: ALS_LAMBDA,
                 share: 1.0,
+                prior: 0.0,
                 ..decided
             };
             let (_, reached, start) = self.try_als(&chosen, judge, &mut other, driver)?;
@@ -337,7 +415,10 @@ impl Fitting<'_> {
             if driver.is_interrupted() {
                 break;
             }
-            best = first.sweep(&best).ok_or_else(lost)?;
+            let Some(next) = first.sweep(&best) else {
+                break;
+            };
+            best = next;
             driver.goes_on();
         }
         let mut reached = measure(decided.lambda, &best, driver);
@@ -351,10 +432,9 @@ impl Fitting<'_> {
                     return Ok((reached, best));
                 }
                 let lambda = decided.lambda * factor;
-                let next = self
-                    .regression(chosen, lambda)
-                    .sweep(&best)
-                    .ok_or_else(lost)?;
+                let Some(next) = self.regression(chosen, lambda).sweep(&best) else {
+                    break;
+                };
                 let found = measure(lambda, &next, driver);
                 if !(found > reached) {
                     break;
@@ -411,6 +491,43 @@ impl Fitting<'_> {
             }
         }
         Ok(best)
+    }
+
+    /// Tries how many choices of the average user a user begins with, on users as if they had
+    /// chosen few items and on users as they are.
+    fn try_priors(
+        &self,
+        rows: &Rows<f32>,
+        judge: &Judge,
+        factors: &ItemFactors,
+        driver: &mut Drive<'_>,
+    ) -> Result<f64> {
+        // Few choices may not span the rank, and then say nothing of users.
+        let (Ok(encoder), Ok(decoder)) = (tall(&factors.encoder), tall(&factors.decoder)) else {
+            return Ok(0.0);
+        };
+        let average = average_choice(rows, &encoder);
+        let form = Factored::new(encoder, decoder);
+        let few: Vec<Judge> = FEW.map(|count| judge.with_few(count)).into_iter().collect();
+        let few = few.iter().filter(|few| !few.wanted.is_empty());
+        let judges: Vec<&Judge> = few.chain([judge]).collect();
+        let mut best = (0.0, f64::NEG_INFINITY);
+        for prior in PRIORS {
+            if !driver.goes_on() {
+                break;
+            }
+            let reached = judges.iter().map(|judge| {
+                let mut known = judge.known.clone();
+                known.prior = average.iter().map(|v| prior * v).collect();
+                ndcg(&judge.measure_form(&known, &form))
+            });
+            let reached = reached.sum::<f64>() / judges.len() as f64;
+            driver.tried(Trial::of("prior", prior, "ndcg_at_10", reached));
+            if reached > best.1 {
+                best = (prior, reached);
+            }
+        }
+        Ok(best.0)
     }
 
     /// Tries step sizes of LORETA; `None` where the start is better than all of them.
@@ -502,7 +619,8 @@ impl Fitting<'_> {
         let encoder = encoder.filter(|e| e.nrows() == chosen.items() && e.ncols() == self.rank);
         let mut now = encoder.and_then(|e| problem.decode(e)).ok_or_else(lost)?;
         for number in done + 1..=sweeps {
-            now = problem.sweep(&now).ok_or_else(lost)?;
+            // Where choices say nothing of each other, there is nothing to turn.
+            now = problem.sweep(&now).unwrap_or(now);
             let own = |decoder: &Tall<f32>| decided.own(decoder);
             let measured = || {
                 let (encoder, decoder) = (tall(&now.encoder).ok()?, tall(&now.decoder).ok()?);

@@ -22,6 +22,7 @@ use crate::batch::{Ended, Implicit};
 use crate::data::Choices;
 use crate::eval::Wanted;
 use crate::form::Tall;
+use crate::linalg::svd;
 use crate::model::{Model, Own, RecommendCard, Recommended, WeightScale};
 use crate::options::Options;
 use crate::random::splitmix64;
@@ -279,6 +280,10 @@ impl Recommend {
         )?;
         let report = driver.finish(Ended::Iterations)?;
         let counters = driver.counters();
+        let (encoder, decoder) = match self.rank.given() {
+            Some(_) => (encoder, decoder),
+            None => spanned(encoder, decoder, &popularity(&learned)),
+        };
         let encoder = tall(&encoder)?;
         let decoder = tall(&decoder)?;
         let known = Recommended {
@@ -299,6 +304,7 @@ impl Recommend {
                 self.damping,
                 threads(self.threads),
             ),
+            prior: decided.prior_of(&learned, &encoder),
             popularity: popularity(&learned),
             histories: learned.into_owned(),
         };
@@ -315,6 +321,7 @@ impl Recommend {
         let report = report
             .with("regularization", decided.lambda)
             .with("own_share", decided.share)
+            .with("prior", decided.prior)
             .with("users", choices.users.len())
             .with("items", choices.items.len())
             .with("choices", choices.weights.nnz())
@@ -357,6 +364,33 @@ fn popularity(rows: &Rows<f32>) -> Vec<f64> {
             .for_each(|&item| out[item as usize] += 1.0);
     }
     out
+}
+
+/// The same W without what it does not span, where choices are few. Where nothing follows from
+/// any choice, all get what was chosen most.
+fn spanned(encoder: Mat<f64>, decoder: Mat<f64>, popularity: &[f64]) -> (Mat<f64>, Mat<f64>) {
+    let items = encoder.nrows();
+    let found = svd(&decoder).map(|(_, sigma, turn)| {
+        let most = sigma.first().copied().unwrap_or(0.0);
+        // Single precision, as factors are stored.
+        let rank = sigma
+            .iter()
+            .filter(|s| **s > 1e-5 * most && **s > 1e-30)
+            .count();
+        (turn, rank)
+    });
+    match found {
+        Some((_, rank)) if rank == decoder.ncols() => (encoder, decoder),
+        Some((turn, rank)) if rank > 0 => {
+            let turn = turn.subcols(0, rank);
+            (&encoder * turn, &decoder * turn)
+        }
+        _ => {
+            let total = popularity.iter().sum::<f64>().max(1.0);
+            let said = Mat::from_fn(items, 1, |_, _| 1.0 / (items as f64).sqrt());
+            (said, Mat::from_fn(items, 1, |i, _| popularity[i] / total))
+        }
+    }
 }
 
 fn tall(m: &Mat<f64>) -> Result<Tall<f32>> {

@@ -127,6 +127,7 @@ impl ChoiceLearner {
         form.ask(&mut self.query, history);
         let k = form.rank();
         let mut user = self.query.projected()[..k].to_vec();
+        self.known.begin(&mut user, history.len());
         if let (Some(own), State::Rows(form)) = (self.known.card.own, &self.state) {
             let rows = form.right().padded_rows();
             let fold = FoldIn::with_gram(own.problem, rows, self.known.grams[1].clone());

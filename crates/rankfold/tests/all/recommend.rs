@@ -1,0 +1,255 @@
+//! Recommendations against plain programs, and laws of what is shown.
+
+use rankfold::data::Choices;
+use rankfold::eval::{Scorer, nearest_among};
+use rankfold::random::normal_at;
+use rankfold::task::{RecommendData, RecommendLearner, Run, UserLists};
+use rankfold::{Model, Recommend, Rows};
+use std::convert::Infallible;
+
+/// Four tastes: items of a taste are chosen together.
+fn pairs(users: usize, items: usize, seed: u64) -> Vec<(usize, usize)> {
+    let chosen = |u: usize, i: usize| {
+        let bar = if u % 4 == i % 4 { 0.0 } else { 1.6 };
+        normal_at(seed, 3, u as u64, i as u64) > bar
+    };
+    let all = (0..users).flat_map(|u| (0..items).map(move |i| (u, i)));
+    all.filter(|&(u, i)| chosen(u, i)).collect()
+}
+
+fn choices(pairs: &[(usize, usize)]) -> Choices {
+    let named = pairs
+        .iter()
+        .map(|(u, i)| (format!("u{u}"), format!("i{i}"), 1.0));
+    Choices::from_entries(named).unwrap()
+}
+
+fn shown(model: &Model, user: &str, k: usize) -> Vec<String> {
+    let known = model.recommended().unwrap();
+    let user = known.users.find(user).unwrap() as usize;
+    let recommender = model.recommender().unwrap();
+    let one: Rows<f32> = known.histories.select([user]);
+    let lists = UserLists::new(&recommender, known, &one, true, 1);
+    let (items, mut out) = (model.recommended_items().unwrap(), Vec::new());
+    let Ok(()) = nearest_among(&lists, &[0], k, 1, |_, found| {
+        let there = found.iter().filter(|(_, score)| !score.is_nan());
+        out = there
+            .map(|&(item, _)| items.get(item as u32).to_owned())
+            .collect();
+        Ok::<_, Infallible>(())
+    });
+    out
+}
+
+#[test]
+fn users_are_shown_their_taste_and_nothing_twice() {
+    let pairs = pairs(120, 40, 1);
+    for learner in [
+        RecommendLearner::Auto,
+        RecommendLearner::Als,
+        RecommendLearner::Loreta,
+    ] {
+        let model = Recommend::new(learner)
+            .rank(4)
+            .fit(&choices(&pairs))
+            .unwrap();
+        let mut right = 0;
+        for user in 0..40 {
+            let list = shown(&model, &format!("u{user}"), 2);
+            assert_eq!(list.len(), 2);
+            for item in &list {
+                let item: usize = item[1..].parse().unwrap();
+                assert!(!pairs.contains(&(user, item)), "{user} has {item} already");
+                right += usize::from(item % 4 == user % 4);
+            }
+        }
+        assert!(
+            right > 70,
+            "{learner}: {right} of 80 are of the taste of their user"
+        );
+    }
+}
+
+#[test]
+fn other_names_give_the_same_lists() {
+    let pairs = pairs(60, 24, 2);
+    let first = Recommend::default().rank(3).fit(&choices(&pairs)).unwrap();
+    let named = pairs
+        .iter()
+        .map(|(u, i)| (format!("person {u}"), format!("thing {i}"), 1.0));
+    let renamed = Choices::from_entries(named).unwrap();
+    let second = Recommend::default().rank(3).fit(&renamed).unwrap();
+    for user in 0..60 {
+        let one = shown(&first, &format!("u{user}"), 6);
+        let other = shown(&second, &format!("person {user}"), 6);
+        let other: Vec<String> = other.iter().map(|i| i.replace("thing ", "i")).collect();
+        assert_eq!(one, other);
+    }
+}
+
+#[test]
+fn whoever_is_not_known_gets_what_is_chosen_most() {
+    let mut pairs = pairs(50, 20, 3);
+    pairs.extend((0..50).map(|user| (user, 20)));
+    let model = Recommend::default().rank(3).fit(&choices(&pairs)).unwrap();
+    let known = model.recommended().unwrap();
+    let recommender = model.recommender().unwrap();
+    let nobody: Rows<f32> = [rankfold::SparseRow {
+        indices: &[][..],
+        values: &[][..],
+    }]
+    .into_iter()
+    .collect();
+    let lists = UserLists::new(&recommender, known, &nobody, true, 1);
+    let mut scores = vec![0.0; lists.candidates()];
+    lists.scores(&mut scores, 0, 1);
+    assert_eq!(scores, known.popularity);
+    let everybody = model.recommended_items().unwrap().find("i20").unwrap();
+    let best = scores.iter().copied().fold(0.0, f64::max);
+    assert_eq!(scores[everybody as usize], best);
+}
+
+#[test]
+fn evaluation_counts_what_can_and_what_cannot_be_found() {
+    let all = pairs(80, 30, 4);
+    let (test, train): (Vec<_>, Vec<_>) = all.iter().partition(|(u, i)| (u * 31 + i * 17) % 9 == 0);
+    let model = Recommend::default().rank(4).fit(&choices(&train)).unwrap();
+    let mut test = test;
+    test.extend([(0, 99), (500, 1)]);
+    let (test, train) = (choices(&test), choices(&train));
+    let found = model
+        .evaluate_lists(&test, None, 10, Some(2), &|| true)
+        .unwrap();
+    let again = model
+        .evaluate_lists(&test, Some(&train), 10, Some(1), &|| true)
+        .unwrap();
+    assert_eq!(found.metrics, again.metrics);
+    assert_eq!(found.more["users_without_history"], 1);
+    assert_eq!(found.more["unknown_items"], 1);
+    let popular = &found.baselines[0].metrics["ndcg_at_10"];
+    assert!(
+        found.metrics["ndcg_at_10"] > popular + 0.1,
+        "{:?}",
+        found.metrics
+    );
+    assert!(
+        model
+            .evaluate_lists(&test, None, 10, None, &|| false)
+            .is_err()
+    );
+}
+
+#[test]
+fn a_stream_brings_new_users_and_items_into_the_lists() {
+    let all = pairs(150, 40, 5);
+    for learner in [
+        RecommendLearner::Items,
+        RecommendLearner::Als,
+        RecommendLearner::Loreta,
+    ] {
+        // Item 40 is new, and chosen by everybody of taste 0.
+        let task = Recommend::new(learner).rank(4);
+        let task = match learner {
+            RecommendLearner::Loreta => task.regularization(10.0).step_size(0.03),
+            _ => task.regularization(if learner == RecommendLearner::Als {
+                0.1
+            } else {
+                10.0
+            }),
+        };
+        let model = task.fit(&choices(&all)).unwrap();
+        let mut learner_of = model.into_choice_learner().unwrap();
+        for round in 0..2 {
+            for user in (0..140).step_by(4) {
+                if round == 0 || user % 8 == 0 {
+                    learner_of.learn(&format!("u{user}"), "i40", 1.0).unwrap();
+                }
+            }
+        }
+        for item in [0, 4, 8] {
+            learner_of.learn("new", &format!("i{item}"), 1.0).unwrap();
+        }
+        let model = learner_of.to_model().unwrap();
+        let list = shown(&model, "new", 8);
+        let of_taste = list
+            .iter()
+            .filter(|i| i[1..].parse::<usize>().unwrap() % 4 == 0)
+            .count();
+        assert!(of_taste >= 5, "{learner}: {list:?}");
+        if learner != RecommendLearner::Loreta {
+            assert!(list.contains(&"i40".to_owned()), "{learner}: {list:?}");
+        }
+        // And it stands alone in a file.
+        let bytes = model.to_bytes().unwrap();
+        let read = Model::from_bytes(&bytes).unwrap();
+        assert_eq!(read.to_bytes().unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_half_life_makes_what_is_new_count_more() {
+    let pairs = pairs(100, 40, 6);
+    let model = Recommend::default().rank(4).fit(&choices(&pairs)).unwrap();
+    let lists = |half_life: Option<f64>| {
+        let mut learner = model.clone().into_choice_learner().unwrap();
+        if let Some(half_life) = half_life {
+            learner.set_half_life(half_life).unwrap();
+        }
+        for item in [0, 4, 8, 12, 16, 20, 1, 5, 9] {
+            learner.learn("drifter", &format!("i{item}"), 1.0).unwrap();
+        }
+        let list = shown(&learner.to_model().unwrap(), "drifter", 6);
+        list.iter()
+            .filter(|i| i[1..].parse::<usize>().unwrap() % 4 == 1)
+            .count()
+    };
+    assert!(
+        lists(Some(1.0)) > lists(None),
+        "{} {}",
+        lists(Some(1.0)),
+        lists(None)
+    );
+    let mut learner = model.into_choice_learner().unwrap();
+    assert!(learner.set_half_life(0.0).is_err() && learner.set_half_life(f64::NAN).is_err());
+}
+
+#[test]
+fn bad_choices_and_ranks_are_refused_in_words() {
+    let small = choices(&[(0, 0), (0, 1), (1, 0)]);
+    let error = |task: Recommend| task.fit(&small).unwrap_err().message;
+    assert!(error(Recommend::default().rank(3)).contains("above the number of items, 2"));
+    let wide = choices(&[(0, 0), (0, 1), (0, 2), (1, 0)]);
+    let error = Recommend::default().rank(3).fit(&wide).unwrap_err().message;
+    assert!(error.contains("above the number of users, 2"), "{error}");
+    // The default does not fail on next to nothing.
+    for few in [&[(0, 0)][..], &[(0, 0), (1, 1)], &[(0, 0), (0, 1)]] {
+        Recommend::default().fit(&choices(few)).unwrap();
+    }
+    let model = Recommend::default().fit(&small).unwrap();
+    let mut learner = model.into_choice_learner().unwrap();
+    for weight in [0.0, -1.0, f64::NAN, 1e10] {
+        assert!(learner.learn("u0", "i1", weight).is_err());
+    }
+}
+
+#[test]
+fn validation_data_are_not_learned_from() {
+    let all = pairs(80, 30, 7);
+    let whole = choices(&all);
+    let fit = |task: Recommend| {
+        task.fit_with(RecommendData::from(&whole), Run::default())
+            .unwrap()
+    };
+    let held = fit(Recommend::default().rank(3).valid_fraction(0.25));
+    let learned = held.model.recommended().unwrap().histories.nnz();
+    assert_eq!(
+        learned,
+        all.len() - (all.len() as f64 * 0.25 + 1e-9) as usize
+    );
+    assert!(held.report.metrics["ndcg_at_10"] > 0.0);
+    let plain = fit(Recommend::default().rank(3));
+    assert_eq!(
+        plain.model.recommended().unwrap().histories.nnz(),
+        all.len()
+    );
+}
