@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
-use rankfold::data::{ChoiceColumns, Choices};
+use rankfold::data::{ChoiceColumns, Choices, read_labelled};
 use rankfold::options::Options;
 use rankfold::task::RecommendData;
 use rankfold::{Recommend, Result};
@@ -31,6 +31,8 @@ use crate::table::Table;
       what was rated 4 or better counts as chosen
   rankfold train recommend plays.tsv -o model.safetensors --columns listener,song,plays
   rankfold train recommend clicks.csv -o model.safetensors --learner als --rank 32
+  rankfold train recommend clicks.csv -o model.safetensors --item-rows films.csv
+      features of items: new films can be shown before anybody chose them
   rankfold train recommend clicks.csv -o model.safetensors --half-life 20
       what a user chose twenty choices ago counts half")]
 pub struct TrainRecommend {
@@ -51,6 +53,11 @@ pub struct TrainRecommend {
     #[arg(long, value_name = "RATING")]
     liked_from: Option<f64>,
 
+    /// Features of items, in any format of rows, with their ids: what nobody chose yet can then be
+    /// shown, and what few chose is known better
+    #[arg(long, value_name = "FILE")]
+    item_rows: Option<PathBuf>,
+
     #[command(flatten)]
     files: RunFiles,
 
@@ -62,7 +69,8 @@ impl TrainRecommend {
     pub fn run(self, output: &Output) -> Result<()> {
         let drive = Drive::new(output, &self.output, &self.files, Recommend::TASK);
         let options = &self.options.0;
-        self.files.check(&self.output, &[Some(&self.data)])?;
+        self.files
+            .check(&self.output, &[Some(&self.data), self.item_rows.as_deref()])?;
         options.check()?;
         let columns = self.columns.clone().unwrap_or_default();
         let choices = Choices::read(&self.data, &columns, self.liked_from)?;
@@ -78,12 +86,15 @@ impl TrainRecommend {
                 "{disliked} lines have a lower rating and were left out"
             ));
         }
+        let item_rows = self.item_rows.as_ref();
+        let item_rows = item_rows.map(read_labelled::<f32>).transpose()?;
         let valid = self.files.valid.as_ref();
         let valid = valid.map(|path| Choices::read(path, &columns, self.liked_from));
         let valid = valid.transpose()?;
         let data = RecommendData {
             choices: Cow::Owned(choices),
             valid: valid.as_ref(),
+            item_rows: item_rows.as_ref(),
             liked_from: self.liked_from,
         };
         drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))

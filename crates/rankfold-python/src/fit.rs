@@ -385,6 +385,7 @@ impl Call<'_, '_> {
         let data = RecommendData {
             choices: Cow::Owned(given),
             valid: valid.as_ref(),
+            item_rows: None,
             liked_from: None,
         };
         self.run(|run| options.fit_with(data, run))

@@ -1,6 +1,6 @@
 //! Recommendations against plain programs, and laws of what is shown.
 
-use rankfold::data::Choices;
+use rankfold::data::{Choices, Labelled};
 use rankfold::eval::{Scorer, nearest_among};
 use rankfold::random::normal_at;
 use rankfold::task::{RecommendData, RecommendLearner, Run, UserLists};
@@ -252,4 +252,56 @@ fn validation_data_are_not_learned_from() {
         plain.model.recommended().unwrap().histories.nnz(),
         all.len()
     );
+}
+
+/// Items that nobody chose are shown to the right users, by their features.
+#[test]
+fn new_items_are_known_by_their_features() {
+    let all = pairs(120, 40, 8);
+    let whole = choices(&all);
+    let row = |i: usize| {
+        let noise = |j: u64| 0.1 * normal_at(4, 4, i as u64, j) as f32;
+        let taste = |j: usize| if i % 4 == j { 1.0 } else { 0.0 };
+        (0..4)
+            .map(|j| taste(j) + noise(j as u64))
+            .collect::<Vec<f32>>()
+    };
+    // Items 40 to 43 are new, one of each taste.
+    let rows = Labelled::new(Rows::from_dense((0..44).map(row)).unwrap());
+    let rows = rows.with_ids((0..44).map(|i| format!("i{i}"))).unwrap();
+    let data = RecommendData {
+        item_rows: Some(&rows),
+        ..RecommendData::from(&whole)
+    };
+    let task = Recommend::new(RecommendLearner::Items).rank(4);
+    let fit = task.fit_with(data, Run::default()).unwrap();
+    assert_eq!(fit.report.more["items_without_choice"], 4);
+    let known = fit.model.recommended().unwrap();
+    let recommender = fit.model.recommender().unwrap();
+    let items = fit.model.recommended_items().unwrap();
+    let mut right = 0;
+    for user in 0..120 {
+        let number = known.users.find(&format!("u{user}")).unwrap() as usize;
+        let vector = recommender.user(known.histories.row(number));
+        let score = |taste: usize| {
+            let item = items.find(&format!("i{}", 40 + taste)).unwrap();
+            recommender.score(&vector, item)
+        };
+        let best = (0..4)
+            .max_by(|&a, &b| score(a).total_cmp(&score(b)))
+            .unwrap();
+        right += usize::from(best == user % 4);
+    }
+    assert!(
+        right > 100,
+        "{right} of 120 users prefer the new item of their taste"
+    );
+    let strangers = rows
+        .with_ids((0..44).map(|i| format!("other {i}")))
+        .unwrap();
+    let data = RecommendData {
+        item_rows: Some(&strangers),
+        ..RecommendData::from(&whole)
+    };
+    assert!(task.fit_with(data, Run::default()).is_err());
 }

@@ -4,6 +4,7 @@
 //! a matrix of items by items and of fixed rank, so that a new user needs no training.
 
 mod evaluation;
+mod features;
 mod fit;
 mod online;
 mod walk;
@@ -19,7 +20,7 @@ use super::inputs::Fingerprint;
 use super::run::{Fit, Run};
 use super::{Learn, Rank, check_validation, threads};
 use crate::batch::{Ended, Implicit};
-use crate::data::Choices;
+use crate::data::{Choices, Labelled};
 use crate::eval::Wanted;
 use crate::form::Tall;
 use crate::linalg::svd;
@@ -111,6 +112,8 @@ pub struct RecommendData<'a> {
     pub choices: Cow<'a, Choices>,
     /// What they chose beside that, to validate by.
     pub valid: Option<&'a Choices>,
+    /// Features of items, by id: items that nobody chose can then be shown as well.
+    pub item_rows: Option<&'a Labelled<f32>>,
     /// The rating from which an item counted as chosen, to be kept in the model.
     pub liked_from: Option<f64>,
 }
@@ -120,6 +123,7 @@ impl<'a> From<&'a Choices> for RecommendData<'a> {
         RecommendData {
             choices: Cow::Borrowed(choices),
             valid: None,
+            item_rows: None,
             liked_from: None,
         }
     }
@@ -219,6 +223,7 @@ impl Recommend {
         hash.rows(&all);
         hash.ids(&choices.users);
         hash.ids(&choices.items);
+        data.item_rows.iter().for_each(|rows| hash.rows(&rows.rows));
         // What is judged by: validation data, a share that was asked for, or nothing.
         let (learned, judge) = match data.valid {
             Some(valid) => {
@@ -284,6 +289,19 @@ impl Recommend {
             Some(_) => (encoder, decoder),
             None => spanned(encoder, decoder, &popularity(&learned)),
         };
+        let mut items = choices.items.clone();
+        let mut learned = learned.into_owned();
+        let (mut encoder, mut decoder) = (encoder, decoder);
+        let mut described = None;
+        if let Some(rows) = data.item_rows {
+            let counts = popularity(&learned);
+            let threads = threads(self.threads);
+            let found =
+                features::by_features((encoder, decoder), &counts, &mut items, rows, threads)?;
+            (encoder, decoder) = found.factors;
+            described = Some((found.new, found.explained));
+            learned.widen(items.len());
+        }
         let encoder = tall(&encoder)?;
         let decoder = tall(&decoder)?;
         let known = Recommended {
@@ -306,11 +324,10 @@ impl Recommend {
             ),
             prior: decided.prior_of(&learned, &encoder),
             popularity: popularity(&learned),
-            histories: learned.into_owned(),
+            histories: learned,
         };
         let name = decided.learner.name();
-        let mut model =
-            Model::recommendations(name, encoder, decoder, choices.items.clone(), known)?;
+        let mut model = Model::recommendations(name, encoder, decoder, items.clone(), known)?;
         model.card.seed = self.seed;
         model.card.step_size = decided.step_size.unwrap_or(0.0);
         model.card.regularization = Some(decided.lambda);
@@ -323,11 +340,17 @@ impl Recommend {
             .with("own_share", decided.share)
             .with("prior", decided.prior)
             .with("users", choices.users.len())
-            .with("items", choices.items.len())
+            .with("items", items.len())
             .with("choices", choices.weights.nnz())
             .noting(repeated, || {
                 format!("{repeated} choices repeat an earlier one: their weights were added")
             });
+        let report = match described {
+            None => report,
+            Some((new, explained)) => report
+                .with("items_without_choice", new)
+                .with("explained_by_features", explained),
+        };
         Ok(Fit::new(model, report))
     }
 
