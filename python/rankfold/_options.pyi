@@ -28,6 +28,8 @@ class SimilarityOptions(Options):
     epochs: int | None
     step_size: float | None
     step_limit: float
+    inner_steps: int
+    inner_size: float | None
     decay: float | None
     aggressiveness: float
     confidence_r: float
@@ -61,6 +63,8 @@ class SimilarityOptions(Options):
         epochs: int | None = None,
         step_size: float | None = None,
         step_limit: float = 2.0,
+        inner_steps: int = 3,
+        inner_size: float | None = None,
         decay: float | None = None,
         aggressiveness: float = 0.1,
         confidence_r: float = 1.0,
@@ -414,7 +418,7 @@ class GossipOptions(Options):
     agents: int
     graph: Literal["path", "ring", "grid", "star", "random"]
     rank: int
-    init: Literal["own", "shared", "random"] | None
+    init: Literal["own", "shared", "random"]
     rho: float | None
     regularization: float | None
     center: float | None
@@ -427,6 +431,7 @@ class GossipOptions(Options):
     step_a: float | None
     step_b: float
     cross_validate: int | None
+    geometry: Literal["grassmann", "euclidean"]
     precondition: bool
     slots: int | None
     curve_every: int | None
@@ -442,7 +447,7 @@ class GossipOptions(Options):
         agents: int = 5,
         graph: Literal["path", "ring", "grid", "star", "random"] = "path",
         rank: int = 5,
-        init: Literal["own", "shared", "random"] | None = None,
+        init: Literal["own", "shared", "random"] = "own",
         rho: float | None = None,
         regularization: float | None = None,
         center: float | None = None,
@@ -455,6 +460,7 @@ class GossipOptions(Options):
         step_a: float | None = None,
         step_b: float = 0.0,
         cross_validate: int | None = None,
+        geometry: Literal["grassmann", "euclidean"] = "grassmann",
         precondition: bool = False,
         slots: int | None = None,
         curve_every: int | None = None,

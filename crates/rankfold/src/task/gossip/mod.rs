@@ -6,6 +6,7 @@
 
 mod choose;
 mod completion;
+mod crowd;
 mod multitask;
 mod talk;
 
@@ -56,11 +57,21 @@ choices! {
     /// Where agents start.
     pub enum GossipInit {
         /// Each agent at the subspace of its own data
-        Own = "own",
+        Own = "own" (default),
         /// All agents at one random subspace
         Shared = "shared",
         /// Each agent at a random subspace of its own
         Random = "random",
+    }
+}
+
+choices! {
+    /// What agents hold and send.
+    pub enum GossipGeometry {
+        /// Subspaces, which do not depend on a basis
+        Grassmann = "grassmann" (default),
+        /// Plain matrices, which do: the baseline of the paper
+        Euclidean = "euclidean",
     }
 }
 
@@ -88,9 +99,8 @@ options! {
         graph: GraphShape = GraphShape::Path;
         /// Dimension of the subspace; the default is lowered to the data.
         rank: usize = 5, in Range::COUNT;
-        /// Where agents start [default: own; shared where steps are given or chosen by
-        /// cross-validation].
-        init: Option<GossipInit> = None;
+        /// Where agents start.
+        init: GossipInit = GossipInit::Own;
         /// ρ of ρ/2 Σ dist² between neighbors [default: a tenth of the curvature that an agent
         /// would have if the subspace explained everything].
         rho: Option<f64> = None, in Range::NOT_NEGATIVE;
@@ -124,10 +134,13 @@ options! {
         /// Choose a and b by cross-validation with this many parts.
         cross_validate: Option<usize> = None, within Range::between(2.0, f64::INFINITY),
             for "runs without `--step-a`" if |o| o.step_a.is_none();
+        /// What agents hold and send.
+        geometry: GossipGeometry = GossipGeometry::Grassmann,
+            for "runs with `--step-a` or `--cross-validate`" if Gossip::has_given_steps;
         /// Scale given steps by (WᵀW + ρI)⁻¹, for ill-conditioned data.
         precondition: bool = false,
-            for "runs with `--step-a` or `--cross-validate`, because agents scale their own steps"
-            if |o| o.step_a.is_some() || o.cross_validate.is_some();
+            for "subspaces with `--step-a` or `--cross-validate`, because agents scale their own steps"
+            if |o| o.has_given_steps() && o.geometry == GossipGeometry::Grassmann;
         /// Number of slots [default: each edge is used a hundred times].
         slots: Option<u64> = None, in Range::COUNT, effect Length;
         /// Slots between two points of the learning curve [default: fifty points].
@@ -205,6 +218,10 @@ impl Gossip {
 
     fn is_completion(&self) -> bool {
         self.task == GossipTask::Completion
+    }
+
+    fn has_given_steps(&self) -> bool {
+        self.step_a.is_some() || self.cross_validate.is_some()
     }
 
     fn thread_count(&self) -> usize {

@@ -23,7 +23,7 @@ use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
 use crate::model::{Metrics, Model, Normalize, Projection, Reading, Scaling, Score, Weight};
-use crate::online::{AromaOptions, Rule, Shape, Step, UpdateOn};
+use crate::online::{AromaOptions, InnerSteps, Rule, Shape, Step, UpdateOn};
 use crate::options::{Options, Range};
 use crate::random::normal_at;
 use crate::sample::{Given, Triplets};
@@ -137,6 +137,12 @@ options! {
         /// Largest relative change of W that one step may make; `inf` for none.
         step_limit: f64 = Step::LIMIT, in Range::LIMIT,
             for "learners on a manifold, such as `loreta-psd`" if |o| o.rule().has_limit();
+        /// Steps on the core matrix between two full steps, s in the paper.
+        inner_steps: u64 = 3, in Range::COUNT,
+            for "`manifold-identification`" if Similarity::has_inner_steps;
+        /// Size of these steps, η₂ in the paper [default: the best of seven in a short trial].
+        inner_size: Option<f64> = None, in Range::POSITIVE,
+            for "`manifold-identification`" if Similarity::has_inner_steps;
         /// Let the step shrink: it is half as long after this many triplets, and a third after
         /// twice as many.
         decay: Option<f64> = None, in Range::POSITIVE,
@@ -208,6 +214,10 @@ impl Similarity {
         !(self.rule().is_passive_aggressive() || self.rule().is_aroma())
     }
 
+    fn has_inner_steps(&self) -> bool {
+        self.rule() == Rule::ManifoldIdentification
+    }
+
     fn has_candidates(&self) -> bool {
         self.negatives == Negatives::Hard || self.select == Select::Uncertain
     }
@@ -237,6 +247,18 @@ impl Similarity {
             update_on: self.update_on,
             new_covariance: self.covariance == Covariance::New,
             inverse_diagonal: self.inverse_diagonal,
+        }
+    }
+
+    /// The steps between full ones of this size, where nothing was tried.
+    fn inner(&self, step_size: f64) -> InnerSteps {
+        let usual = InnerSteps::default();
+        InnerSteps {
+            count: self.inner_steps,
+            size: match self.inner_size {
+                Some(size) if step_size > 0.0 => size / step_size,
+                _ => usual.size,
+            },
         }
     }
 
