@@ -43,6 +43,7 @@ class SimilarityOptions(Options):
     average: bool
     init: Literal["identity", "gaussian", "zero", "ridge"] | None
     score_as: Literal["dot", "cosine", "classes"] | None
+    as_published: bool
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
     weight: Literal["none", "tfidf"]
@@ -78,6 +79,7 @@ class SimilarityOptions(Options):
         average: bool = False,
         init: Literal["identity", "gaussian", "zero", "ridge"] | None = None,
         score_as: Literal["dot", "cosine", "classes"] | None = None,
+        as_published: bool = False,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
         weight: Literal["none", "tfidf"] = "none",
@@ -223,6 +225,7 @@ class CompletionOptions(Options):
     no_implicit: bool
     iterations: int | None
     tolerance: float | None
+    first_step: float | None
     step_size: float | None
     init: Literal["spectral", "continuation", "random"] | None
     retraction: Literal["uf", "qf"]
@@ -246,6 +249,7 @@ class CompletionOptions(Options):
         no_implicit: bool = False,
         iterations: int | None = None,
         tolerance: float | None = None,
+        first_step: float | None = None,
         step_size: float | None = None,
         init: Literal["spectral", "continuation", "random"] | None = None,
         retraction: Literal["uf", "qf"] = "uf",
@@ -266,6 +270,7 @@ class PairsOptions(Options):
     steps: int | None
     epochs: int | None
     iterations: int | None
+    first_step: float | None
     step_size: float | None
     step_limit: float
     decay: float | None
@@ -290,6 +295,7 @@ class PairsOptions(Options):
         steps: int | None = None,
         epochs: int | None = None,
         iterations: int | None = None,
+        first_step: float | None = None,
         step_size: float | None = None,
         step_limit: float = 2.0,
         decay: float | None = None,
@@ -433,6 +439,7 @@ class GossipOptions(Options):
     cross_validate: int | None
     geometry: Literal["grassmann", "euclidean"]
     precondition: bool
+    as_published: bool
     slots: int | None
     curve_every: int | None
     random_state: int | np.random.RandomState | np.random.Generator | None
@@ -462,6 +469,7 @@ class GossipOptions(Options):
         cross_validate: int | None = None,
         geometry: Literal["grassmann", "euclidean"] = "grassmann",
         precondition: bool = False,
+        as_published: bool = False,
         slots: int | None = None,
         curve_every: int | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,

@@ -485,3 +485,30 @@ fn bad_input_is_told_exactly() {
         .run(&tasks)
         .refused("one.csv: --agents is 3, above the 2 tasks to divide");
 }
+
+#[test]
+fn agents_run_as_in_the_paper() {
+    let place = place();
+    let small = ["--agents", "3", "--rank", "2", "--regularization", "0.01"];
+    let report = |more: &[&str]| run(&place, &[&small[..], more, &["--json"]].concat()).json();
+    let published = report(&["--as-published", "--slots", "10"]);
+    assert_eq!(published["schedule"], "stochastic");
+    assert_eq!(published["init"], "random");
+    assert_eq!(published["trials"].as_array().unwrap().len(), 25);
+    // Options that say something else hold, and others follow from it.
+    let given = [
+        "--as-published",
+        "--init",
+        "shared",
+        "--step-a",
+        "0.002",
+        "--geometry",
+        "euclidean",
+    ];
+    let given = report(&given);
+    assert_eq!(
+        (&given["init"], &given["slots"]),
+        (&"shared".into(), &400.into())
+    );
+    assert!(given["trials"].as_array().is_none_or(Vec::is_empty));
+}

@@ -515,3 +515,26 @@ fn manifold_identification_chooses_its_inner_steps() {
     train(&place, &["--inner-size", "1"])
         .refused("--inner-size applies only to `manifold-identification`");
 }
+
+#[test]
+fn learners_run_as_they_were_published() {
+    let place = Place::new();
+    topics(&place, "train.svm", 300, 1);
+    let info = |more: &[&str]| {
+        let said = train(&place, &[&["--rank", "5"], more].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        json(&place.run(&["info", "m", "--json"]))
+    };
+    let published = info(&["--as-published", "--learner", "loreta"]);
+    assert_eq!(published["step_limit"], Value::Null);
+    assert_eq!(published["init"], "identity");
+    assert_eq!(published["score"], "dot");
+    // Options that say something else hold.
+    let other = info(&["--as-published", "--step-limit", "1", "--init", "gaussian"]);
+    assert_eq!(
+        (&other["step_limit"], &other["init"]),
+        (&1.0.into(), &"gaussian".into())
+    );
+    train(&place, &["--learner", "oasis", "--as-published"])
+        .refused("--as-published applies only to learners on a manifold, such as `loreta-psd`");
+}

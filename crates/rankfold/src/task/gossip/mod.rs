@@ -23,6 +23,10 @@ use std::borrow::Cow;
 /// How often each edge is used, unless told otherwise.
 const USES: usize = 100;
 
+/// The same in the paper, and the parts of its cross-validation.
+const USES_OF_PAPER: usize = 200;
+const PARTS_OF_PAPER: usize = 5;
+
 /// ρ unless told otherwise, as a share of the curvature that an agent would have if
 /// the subspace explained everything.
 const SHARE_OF_CURVATURE: f64 = 0.1;
@@ -141,6 +145,10 @@ options! {
         precondition: bool = false,
             for "subspaces with `--step-a` or `--cross-validate`, because agents scale their own steps"
             if |o| o.has_given_steps() && o.geometry == GossipGeometry::Grassmann;
+        /// Learn as the paper does: one random edge a slot, a random start for each agent, 200
+        /// slots an edge of a path, and steps a/(1 + bk) that five-fold cross-validation chooses.
+        /// Other options still hold.
+        as_published: bool = false;
         /// Number of slots [default: each edge is used a hundred times].
         slots: Option<u64> = None, in Range::COUNT, effect Length;
         /// Slots between two points of the learning curve [default: fifty points].
@@ -221,7 +229,26 @@ impl Gossip {
     }
 
     fn has_given_steps(&self) -> bool {
-        self.step_a.is_some() || self.cross_validate.is_some()
+        self.step_a.is_some() || self.cross_validate.is_some() || self.as_published
+    }
+
+    /// The options with what `as_published` stands for, where nothing else is asked for.
+    fn published(&self) -> Self {
+        if !self.as_published {
+            return self.clone();
+        }
+        let usual = Self::default();
+        let mut options = self.clone();
+        if self.schedule == usual.schedule {
+            options.schedule = Schedule::Stochastic;
+        }
+        if self.init == usual.init {
+            options.init = GossipInit::Random;
+        }
+        if self.step_a.is_none() {
+            options.cross_validate = self.cross_validate.or(Some(PARTS_OF_PAPER));
+        }
+        options
     }
 
     fn thread_count(&self) -> usize {
@@ -254,11 +281,12 @@ impl Gossip {
     pub fn fit_agents<R: Real>(&self, data: GossipData<'_>, run: Run<'_>) -> Result<GossipFit> {
         self.check()?;
         let edges = data.edges;
+        let options = self.published();
         match (data.shared, self.task) {
             (Divided::Ratings(ratings), GossipTask::Completion) => {
-                self.completion::<R>(ratings.into_owned(), edges, run)
+                options.completion::<R>(ratings.into_owned(), edges, run)
             }
-            (Divided::Tasks(tasks), GossipTask::Multitask) => self.multitask(tasks, edges, run),
+            (Divided::Tasks(tasks), GossipTask::Multitask) => options.multitask(tasks, edges, run),
             (_, task) => Err(Error::option(
                 "task",
                 format!("is `{task}`, which does not learn from such data"),
@@ -328,7 +356,11 @@ impl Gossip {
             Schedule::Stochastic => graph.edges().len(),
             Schedule::Parallel => graph.matchings().len(),
         };
-        self.slots.unwrap_or((USES * groups) as u64)
+        let uses = match self.as_published {
+            true => USES_OF_PAPER,
+            false => USES,
+        };
+        self.slots.unwrap_or((uses * groups) as u64)
     }
 
     /// ρ for data with this sum of squares.

@@ -185,6 +185,10 @@ options! {
         /// on held-out rows; else cosine for symmetric low-rank learners such as `loreta-psd`,
         /// dot for the others].
         score: Option<Score> = None, among ["dot", "cosine", "classes"];
+        /// Learn as the papers print it: from the identity, without a limit of steps, scored by
+        /// the dot product, and nothing chosen but the step size. Other options still hold.
+        as_published: bool = false,
+            for "learners on a manifold, such as `loreta-psd`" if |o| o.rule().has_limit();
         shared seed;
         shared threads;
         /// Weight features by how rare they are; the model keeps the weights.
@@ -262,12 +266,31 @@ impl Similarity {
         }
     }
 
+    /// The options with what `as_published` stands for, where nothing else is asked for.
+    pub(super) fn published(&self) -> Self {
+        if !self.as_published {
+            return self.clone();
+        }
+        let usual = Self::default();
+        let mut options = self.clone();
+        if self.step_limit == usual.step_limit {
+            options.step_limit = f64::INFINITY;
+        }
+        if self.standardize == usual.standardize {
+            options.standardize = Scaling::None;
+        }
+        options.init = self.init.or(Some(Init::Identity));
+        options.score = self.score.or(Some(Score::Dot));
+        options
+    }
+
     /// The options with the learner that these data are learned by.
     fn for_data<R>(&self, data: &TrainingData<'_, R>) -> Self {
-        self.clone().learner(match (self.learner, data.objects) {
-            (None, Some(_)) => Rule::Loreta,
-            _ => self.rule(),
-        })
+        self.published()
+            .learner(match (self.learner, data.objects) {
+                (None, Some(_)) => Rule::Loreta,
+                _ => self.rule(),
+            })
     }
 
     /// Checks all options at once; a session does so too.
