@@ -1,10 +1,12 @@
 """Runs programs, measures their CPU time, and keeps what they reached."""
 
+import functools
 import hashlib
 import json
 import math
 import os
 import pickle
+import resource
 import subprocess
 import sys
 import tempfile
@@ -90,3 +92,90 @@ def table(head, lines):
     """A table of Markdown."""
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+
+
+# The papers.
+
+# Folders of the library that a run of a task does not depend on.
+TASKS = ("completion", "gossip", "kernel", "metric", "multitask", "pairs", "ranking", "similarity")
+ONLINE = ("similarity", "ranking", "pairs")
+
+
+def sources(task):
+    """The files that decide what a run of a task comes to."""
+    library = ROOT / "crates" / "rankfold" / "src"
+    left_out = [f"task/{other}/" for other in TASKS if other != task]
+    if task == "gossip":
+        left_out = [name for name in left_out if name not in ("task/completion/", "task/multitask/")]
+    else:
+        left_out.append("gossip/")
+    if task in ONLINE[:2]:
+        left_out += ["batch/", "manifold/"]
+    files = [path for path in sorted(library.rglob("*.rs"))
+             if not any(path.relative_to(library).as_posix().startswith(name) for name in left_out)]
+    return [*files, ROOT / "Cargo.lock"]
+
+
+@functools.cache
+def fingerprint(task):
+    """A hash of the sources of a task."""
+    digest = hashlib.sha256()
+    for path in sources(task):
+        digest.update(path.relative_to(ROOT).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@functools.cache
+def commit():
+    """The commit that is built, with a mark where files differ from it."""
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    changed = git("status", "--porcelain", "--untracked-files=no", "crates", "Cargo.lock")
+    return (git("rev-parse", "--short=10", "HEAD") or "unknown") + ("+" if changed else "")
+
+
+class Missing(Exception):
+    """Something has not been measured, and is not to be measured now."""
+
+
+class Notebook:
+    """The results of an item, one for each command. They are written as they come, so that a run can be
+    stopped and continued."""
+
+    def __init__(self, path, task, measure):
+        self.path, self.task, self.measure = Path(path), task, measure
+        self.kept = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.used = []
+
+    def once(self, command, work):
+        """What `work` comes to, which runs this command. It is not run again for the same sources."""
+        known = self.kept.get(command)
+        if self.measure and (known is None or known["sources"] != fingerprint(self.task)):
+            before = spent()
+            result = work()
+            known = {"sources": fingerprint(self.task), "build": commit(),
+                     "cpu": round(spent() - before, 2), "result": result}
+            self.kept[command] = known
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self.path.with_suffix(".new")
+            fresh.write_text(json.dumps(self.kept, indent=1, sort_keys=True) + "\n")
+            fresh.replace(self.path)
+        if known is None:
+            raise Missing(command)
+        self.used.append(known)
+        return known["result"]
+
+    def builds(self):
+        """The builds of what was used, and whether the sources have changed since."""
+        stale = any(known["sources"] != fingerprint(self.task) for known in self.used)
+        return sorted({known["build"] for known in self.used}), stale
+
+    def cpu(self):
+        return sum(known["cpu"] for known in self.used)
+
+
+def spent():
+    """CPU seconds of this process and of those that it has started and seen end."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)

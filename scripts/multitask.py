@@ -231,8 +231,9 @@ How often the default beats the pooled ridge on its own scale, and what validati
 On School nearly all of the gain over the plain problem comes from the scale and the bias of
 each school and from the common part; the subspace adds little, but it does so almost always. On
 Parkinsons a pooled ridge is of no use, and the subspace is as good as a regression for each
-patient and a little worse than alternating minimization, which has all 19 directions; it pays
-where rows are few, see below.
+patient and a little worse than alternating minimization. That is due to its spectral penalty on
+all weights, not to its 19 directions: a subspace of rank 19 is a ridge regression for each
+patient. The subspace pays where rows are few, see below.
 
 ## New tasks from a few rows
 

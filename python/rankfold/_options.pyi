@@ -28,6 +28,8 @@ class SimilarityOptions(Options):
     epochs: int | None
     step_size: float | None
     step_limit: float
+    inner_steps: int
+    inner_size: float | None
     decay: float | None
     aggressiveness: float
     confidence_r: float
@@ -41,6 +43,7 @@ class SimilarityOptions(Options):
     average: bool
     init: Literal["identity", "gaussian", "zero", "ridge"] | None
     score_as: Literal["dot", "cosine", "classes"] | None
+    as_published: bool
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
     weight: Literal["none", "tfidf"]
@@ -61,6 +64,8 @@ class SimilarityOptions(Options):
         epochs: int | None = None,
         step_size: float | None = None,
         step_limit: float = 2.0,
+        inner_steps: int = 3,
+        inner_size: float | None = None,
         decay: float | None = None,
         aggressiveness: float = 0.1,
         confidence_r: float = 1.0,
@@ -74,6 +79,7 @@ class SimilarityOptions(Options):
         average: bool = False,
         init: Literal["identity", "gaussian", "zero", "ridge"] | None = None,
         score_as: Literal["dot", "cosine", "classes"] | None = None,
+        as_published: bool = False,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
         weight: Literal["none", "tfidf"] = "none",
@@ -219,6 +225,7 @@ class CompletionOptions(Options):
     no_implicit: bool
     iterations: int | None
     tolerance: float | None
+    first_step: float | None
     step_size: float | None
     init: Literal["spectral", "continuation", "random"] | None
     retraction: Literal["uf", "qf"]
@@ -242,6 +249,7 @@ class CompletionOptions(Options):
         no_implicit: bool = False,
         iterations: int | None = None,
         tolerance: float | None = None,
+        first_step: float | None = None,
         step_size: float | None = None,
         init: Literal["spectral", "continuation", "random"] | None = None,
         retraction: Literal["uf", "qf"] = "uf",
@@ -262,6 +270,7 @@ class PairsOptions(Options):
     steps: int | None
     epochs: int | None
     iterations: int | None
+    first_step: float | None
     step_size: float | None
     step_limit: float
     decay: float | None
@@ -286,6 +295,7 @@ class PairsOptions(Options):
         steps: int | None = None,
         epochs: int | None = None,
         iterations: int | None = None,
+        first_step: float | None = None,
         step_size: float | None = None,
         step_limit: float = 2.0,
         decay: float | None = None,
@@ -414,7 +424,7 @@ class GossipOptions(Options):
     agents: int
     graph: Literal["path", "ring", "grid", "star", "random"]
     rank: int
-    init: Literal["own", "shared", "random"] | None
+    init: Literal["own", "shared", "random"]
     rho: float | None
     regularization: float | None
     center: float | None
@@ -427,7 +437,9 @@ class GossipOptions(Options):
     step_a: float | None
     step_b: float
     cross_validate: int | None
+    geometry: Literal["grassmann", "euclidean"]
     precondition: bool
+    as_published: bool
     slots: int | None
     curve_every: int | None
     random_state: int | np.random.RandomState | np.random.Generator | None
@@ -442,7 +454,7 @@ class GossipOptions(Options):
         agents: int = 5,
         graph: Literal["path", "ring", "grid", "star", "random"] = "path",
         rank: int = 5,
-        init: Literal["own", "shared", "random"] | None = None,
+        init: Literal["own", "shared", "random"] = "own",
         rho: float | None = None,
         regularization: float | None = None,
         center: float | None = None,
@@ -455,7 +467,9 @@ class GossipOptions(Options):
         step_a: float | None = None,
         step_b: float = 0.0,
         cross_validate: int | None = None,
+        geometry: Literal["grassmann", "euclidean"] = "grassmann",
         precondition: bool = False,
+        as_published: bool = False,
         slots: int | None = None,
         curve_every: int | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,

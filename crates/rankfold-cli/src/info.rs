@@ -55,6 +55,10 @@ impl Info {
             "refreshes": stored.refreshes,
             "history": card.history,
         });
+        if let Some(inner) = card.inner_steps {
+            json["inner_steps"] = json!(inner.count);
+            json["inner_size"] = json!(inner.size * card.step_size);
+        }
         if let Some(aroma) = card.aroma {
             json["confidence_r"] = json!(card.step_size);
             json["update_on"] = json!(aroma.update_on);
@@ -134,6 +138,11 @@ impl Info {
             json["rho"] = json!(gossip.rho);
             json["step_a"] = json!(gossip.steps.map(|s| s.0));
             json["step_b"] = json!(gossip.steps.map(|s| s.1));
+            json["precondition"] = json!(gossip.precondition);
+            json["geometry"] = json!(match gossip.euclidean {
+                true => "euclidean",
+                false => "grassmann",
+            });
             json["slots"] = json!(gossip.slots);
             json["consensus"] = json!(gossip.consensus);
             json["messages"] = json!(gossip.messages);

@@ -9,8 +9,9 @@
 //!
 //! CASE is 1, 2, 3, 4 or 6; METHOD `own`, `plain`, `scaled` or `euclidean`; SCHEDULE
 //! `stochastic` or `parallel`; `--share S` makes all sizes smaller, 1 is those of the
-//! paper; `--start alone` or `random` is where agents start: what they find alone, which
-//! is usual with `own`, or one random subspace.
+//! paper; `--start own`, `shared` or `random` is where agents start: what they find alone,
+//! which is usual with `own`, one random subspace for all, or one for each, which is usual
+//! with the others.
 
 use faer::Mat;
 use rankfold::batch::{Observed, Part, Tasks};
@@ -141,8 +142,18 @@ struct Run {
     slots: u64,
     seed: u64,
     threads: usize,
-    /// Whether agents start from what they find alone, or all from one random place.
-    alone: bool,
+    start: Start,
+}
+
+/// Where agents start.
+#[derive(Clone, Copy)]
+enum Start {
+    /// At what they find alone.
+    Own,
+    /// All at one random subspace.
+    Shared,
+    /// Each at a random subspace.
+    Random,
 }
 
 /// What a slot came to.
@@ -153,49 +164,55 @@ struct Point {
 }
 
 impl<W: Work + Clone> Problem<W> {
-    /// What each agent finds alone.
-    fn starts(&self, seed: u64) -> Vec<Mat<f64>> {
-        let starts = self.works.iter().map(|work| alone(work, RANK, seed));
-        starts.map(|start| start.expect("a start")).collect()
+    /// Where each agent starts.
+    fn starts(&self, start: Start, seed: u64) -> Vec<Mat<f64>> {
+        let m = self.works[0].dimension();
+        let random = |side: u64| {
+            qf(&Mat::from_fn(m, RANK, |i, j| {
+                normal_at(seed, side, i as u64, j as u64)
+            }))
+        };
+        let own = |i: usize| alone(&self.works[i], RANK, seed);
+        let start = |i: usize| match start {
+            Start::Own => own(i),
+            Start::Shared => random(77),
+            Start::Random => random(78 + i as u64),
+        };
+        (0..AGENTS).map(|i| start(i).expect("full rank")).collect()
     }
 
     /// Runs until `see` says that it is enough.
     fn run(&self, run: Run, see: &mut dyn FnMut(Point) -> bool) {
-        let m = self.works[0].dimension();
-        let start = Mat::from_fn(m, RANK, |i, j| normal_at(run.seed, 77, i as u64, j as u64));
-        let start = qf(&start).expect("full rank");
         let graph = Graph::path(AGENTS).expect("agents");
         match run.method {
-            Method::Euclidean { a, b } => self.run_plain(graph, start, (a, b), run, see),
-            Method::Own => self.run_agents(graph, start, Steps::Own, run, see),
+            Method::Euclidean { a, b } => {
+                let precondition = false;
+                let steps = Steps::Given { a, b, precondition };
+                self.run_plain(graph, steps, run, see);
+            }
+            Method::Own => self.run_agents(graph, Steps::Own, run, see),
             Method::Given { a, b, precondition } => {
                 let steps = Steps::Given { a, b, precondition };
-                self.run_agents(graph, start, steps, run, see);
+                self.run_agents(graph, steps, run, see);
             }
         }
     }
 
-    fn run_agents(
-        &self,
-        graph: Graph,
-        start: Mat<f64>,
-        steps: Steps,
-        run: Run,
-        see: &mut dyn FnMut(Point) -> bool,
-    ) {
-        let settings = Settings {
+    fn settings(run: Run, steps: Steps) -> Settings {
+        Settings {
             schedule: run.schedule,
             steps,
             seed: run.seed,
             threads: run.threads,
             ..Settings::default()
-        };
+        }
+    }
+
+    fn run_agents(&self, graph: Graph, steps: Steps, run: Run, see: &mut dyn FnMut(Point) -> bool) {
+        let settings = Self::settings(run, steps);
         let works = self.works.clone();
         let edges = graph.edges().to_vec();
-        let starts = match run.alone {
-            true => self.starts(run.seed),
-            false => vec![start],
-        };
+        let starts = self.starts(run.start, run.seed);
         let simulation = Simulation::new(works, graph, self.rho, &starts, settings);
         let mut simulation = simulation.expect("a sound problem");
         for slot in 0..=run.slots {
@@ -219,28 +236,14 @@ impl<W: Work + Clone> Problem<W> {
         }
     }
 
-    fn run_plain(
-        &self,
-        graph: Graph,
-        start: Mat<f64>,
-        steps: (f64, f64),
-        run: Run,
-        see: &mut dyn FnMut(Point) -> bool,
-    ) {
-        let matchings = graph.matchings();
-        let mut random = Random::new(run.seed, 0x6762);
-        let mut euclidean = Euclidean {
-            points: vec![start; AGENTS],
-            works: self.works.clone(),
-            rho: self.rho,
-            steps,
-            threads: run.threads,
-            slots: 0,
-            graph,
-        };
+    fn run_plain(&self, graph: Graph, steps: Steps, run: Run, see: &mut dyn FnMut(Point) -> bool) {
+        let settings = Self::settings(run, steps);
+        let starts = self.starts(run.start, run.seed);
+        let euclidean = Euclidean::new(self.works.clone(), graph, self.rho, &starts, settings);
+        let mut euclidean = euclidean.expect("a sound problem");
         for slot in 0..=run.slots {
             // The weights of an agent do not depend on the basis of its columns.
-            let bases: Vec<Option<Mat<f64>>> = euclidean.points.iter().map(qf).collect();
+            let bases: Vec<Option<Mat<f64>>> = euclidean.points().iter().map(qf).collect();
             let mut error = 0.0;
             for ((work, held), u) in self.works.iter().zip(&self.held).zip(&bases) {
                 error += match u {
@@ -248,28 +251,15 @@ impl<W: Work + Clone> Problem<W> {
                     None => f64::INFINITY,
                 };
             }
-            let apart = |&(i, j): &(usize, usize)| match (&bases[i], &bases[j]) {
-                (Some(u), Some(v)) => Grassmann::distance(u, v),
-                _ => f64::NAN,
-            };
             let point = Point {
                 slot,
                 error: (error / self.scale).sqrt(),
-                consensus: euclidean
-                    .graph
-                    .edges()
-                    .iter()
-                    .map(apart)
-                    .fold(0.0, f64::max),
+                consensus: euclidean.status().consensus,
             };
             if !see(point) || slot == run.slots {
                 return;
             }
-            let edges = match run.schedule {
-                Schedule::Stochastic => vec![random.below(euclidean.graph.edges().len())],
-                Schedule::Parallel => matchings[random.below(matchings.len())].clone(),
-            };
-            euclidean.slot(&edges);
+            euclidean.slot();
         }
     }
 
@@ -282,7 +272,7 @@ impl<W: Work + Clone> Problem<W> {
             slots: 20,
             seed: 1,
             threads: 2,
-            alone: true,
+            start: Start::Own,
         };
         let graph = Graph::path(AGENTS).expect("agents");
         let settings = Settings {
@@ -290,7 +280,7 @@ impl<W: Work + Clone> Problem<W> {
             ..Settings::default()
         };
         let works = self.works.clone();
-        let starts = self.starts(run.seed);
+        let starts = self.starts(run.start, run.seed);
         let simulation = Simulation::new(works, graph, self.rho, &starts, settings);
         let mut simulation = simulation.expect("a sound problem");
         for _ in 0..run.slots {
@@ -379,10 +369,10 @@ fn carry_out<W: Work + Clone>(problem: &Problem<W>, asked: &Asked) {
         slots: number(4).unwrap_or(1000.0) as u64,
         seed: asked.seed,
         threads: asked.threads,
-        alone: match asked.start.as_str() {
-            "alone" => true,
-            "random" => false,
-            _ => method == "own",
+        start: match (asked.start.as_str(), method) {
+            ("own", _) | ("", "own") => Start::Own,
+            ("shared", _) => Start::Shared,
+            _ => Start::Random,
         },
     };
     if word(0) == Some("grid") {

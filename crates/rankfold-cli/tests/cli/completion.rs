@@ -1012,3 +1012,24 @@ fn models_of_other_tasks_are_told_apart() {
         .run(&["recommend", "s", "train.csv"])
         .refused("s: expected a model of `train completion`, found one of `train similarity`");
 }
+
+#[test]
+fn the_first_step_of_descent_can_be_given() {
+    let place = place();
+    let descent = [
+        "--learner",
+        "polar",
+        "--solver",
+        "descent",
+        "--iterations",
+        "2",
+        "--regularization",
+        "1",
+    ];
+    trained(&place, &descent);
+    let usual = test_rmse(&place);
+    trained(&place, &[&descent[..], &["--first-step", "1e-6"]].concat());
+    assert!(test_rmse(&place) != usual);
+    train(&place, &["--learner", "polar", "--first-step", "1"])
+        .refused("--first-step applies only to `--solver descent`");
+}

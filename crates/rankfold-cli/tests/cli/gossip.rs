@@ -165,6 +165,87 @@ fn the_same_bytes_for_any_number_of_threads() {
     assert!(bytes("1") == bytes("3"));
 }
 
+/// Each agent has a basis of its own, which means something to matrices and nothing to
+/// subspaces.
+#[test]
+fn random_starts_do_harm_to_plain_matrices_only() {
+    let place = place();
+    let steps = [
+        "--agents",
+        "4",
+        "--step-a",
+        "0.004",
+        "--slots",
+        "400",
+        "--schedule",
+        "stochastic",
+        "--rho",
+        "50",
+        "--json",
+    ];
+    let with = |init: &str, geometry: &str| {
+        let more = ["--init", init, "--geometry", geometry];
+        let report = run(&place, &[&SMALL[..4], &steps, &more].concat()).json();
+        assert_eq!(report["geometry"], geometry);
+        assert_eq!(report["init"], init);
+        let info = place.run(&["info", "m.safetensors", "--json"]);
+        assert_eq!(info.json_without_seconds()["geometry"], geometry);
+        let consensus = report["consensus"].as_f64().unwrap();
+        (consensus, rmse(&place, "m.safetensors"))
+    };
+    let (subspaces, matrices) = (with("random", "grassmann"), with("random", "euclidean"));
+    assert!(
+        subspaces.0 < 0.5 * matrices.0 && subspaces.1 < matrices.1,
+        "{subspaces:?} {matrices:?}"
+    );
+    // From one start for all, the bases agree from the beginning.
+    let shared = with("shared", "euclidean");
+    assert!(shared.0 < matrices.0, "{shared:?} {matrices:?}");
+}
+
+/// Scaled steps are about 1/density long where few entries are known.
+#[test]
+fn the_grid_of_scaled_steps_follows_the_density() {
+    let place = Place::new();
+    let (items, users) = (400, 2_500);
+    let normal = |side: u64, i: usize| rankfold::random::normal_at(1, side, i as u64, 0);
+    let mut ratings = "user,item,rating\n".to_owned();
+    for t in 0..6 * (items + users) {
+        let draw = |side: u64, n: usize| {
+            let key = rankfold::data::split_key(side, t as u64);
+            (key % n as u64) as usize
+        };
+        let (u, i) = (draw(1, users), draw(2, items));
+        ratings += &format!("{u},{i},{}\n", normal(1, u) * normal(2, i));
+    }
+    place.write("train.csv", ratings);
+    let options = [
+        "--agents",
+        "2",
+        "--rank",
+        "1",
+        "--regularization",
+        "0",
+        "--center",
+        "0",
+        "--clip",
+        "none",
+        "--rho",
+        "1",
+        "--schedule",
+        "stochastic",
+        "--slots",
+        "40",
+        "--precondition",
+        "--cross-validate",
+        "3",
+        "--mean-only",
+        "--json",
+    ];
+    let report = run(&place, &options).json();
+    assert!(report["step_a"].as_f64().unwrap() > 64.0, "{report}");
+}
+
 #[test]
 fn what_is_not_given_is_chosen_on_what_is_held_out() {
     let place = place();
@@ -195,9 +276,15 @@ fn a_resumed_run_gives_the_same_bytes() {
         "--quiet",
     ];
     let small = ["--agents", "3", "--rank", "2", "--slots", "20"];
-    for command in [&RATINGS, &tasks] {
+    let euclidean = ["--geometry", "euclidean", "--step-a", "0.01"];
+    for (command, steps) in [
+        (&RATINGS, &[][..]),
+        (&tasks, &[]),
+        (&RATINGS, &euclidean),
+        (&tasks, &euclidean),
+    ] {
         let run = |more: &[&str]| {
-            let said = place.run(&[&command[..], &small, more].concat());
+            let said = place.run(&[&command[..], &small, steps, more].concat());
             assert_eq!(said.code, 0, "{}", said.stderr);
             ["m.safetensors", "m.agent-2.safetensors"]
                 .map(|name| std::fs::read(place.path(name)).unwrap())
@@ -299,8 +386,25 @@ fn bad_input_is_told_exactly() {
     );
     refused(
         &["--agents", "4", "--precondition"],
-        "--precondition applies only to runs with `--step-a` or `--cross-validate`, because agents \
-         scale their own steps",
+        "--precondition applies only to subspaces with `--step-a` or `--cross-validate`, because \
+         agents scale their own steps",
+    );
+    refused(
+        &["--agents", "4", "--geometry", "euclidean"],
+        "--geometry applies only to runs with `--step-a` or `--cross-validate`",
+    );
+    refused(
+        &[
+            "--agents",
+            "4",
+            "--geometry",
+            "euclidean",
+            "--step-a",
+            "1",
+            "--precondition",
+        ],
+        "--precondition applies only to subspaces with `--step-a` or `--cross-validate`, because \
+         agents scale their own steps",
     );
     refused(
         &["--agents", "4", "--step-a", "0"],
@@ -380,4 +484,31 @@ fn bad_input_is_told_exactly() {
     place
         .run(&tasks)
         .refused("one.csv: --agents is 3, above the 2 tasks to divide");
+}
+
+#[test]
+fn agents_run_as_in_the_paper() {
+    let place = place();
+    let small = ["--agents", "3", "--rank", "2", "--regularization", "0.01"];
+    let report = |more: &[&str]| run(&place, &[&small[..], more, &["--json"]].concat()).json();
+    let published = report(&["--as-published", "--slots", "10"]);
+    assert_eq!(published["schedule"], "stochastic");
+    assert_eq!(published["init"], "random");
+    assert_eq!(published["trials"].as_array().unwrap().len(), 25);
+    // Options that say something else hold, and others follow from it.
+    let given = [
+        "--as-published",
+        "--init",
+        "shared",
+        "--step-a",
+        "0.002",
+        "--geometry",
+        "euclidean",
+    ];
+    let given = report(&given);
+    assert_eq!(
+        (&given["init"], &given["slots"]),
+        (&"shared".into(), &400.into())
+    );
+    assert!(given["trials"].as_array().is_none_or(Vec::is_empty));
 }

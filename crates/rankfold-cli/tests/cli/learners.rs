@@ -461,3 +461,80 @@ fn a_resumed_run_needs_the_same_names() {
     run("b.csv", &["--resume", "c", "--quiet"])
         .refused("c: the checkpoint was made with other data");
 }
+
+/// Rows of six classes: four in ten of their features are those of the class.
+fn topics(place: &Place, name: &str, count: u64, seed: u64) {
+    let mut text = String::new();
+    for i in 0..count {
+        let class = i % 6;
+        let draw = |t: u64, below: u64| {
+            rankfold::data::split_key(seed, (i * 100 + t) * 1_000 + below) % below
+        };
+        let feature = |t: u64| match draw(t, 10) < 4 {
+            true => class * 10 + draw(t, 11).min(draw(t + 50, 11)).min(9),
+            false => draw(t, 60),
+        };
+        let features: std::collections::BTreeSet<u64> = (0..8).map(feature).collect();
+        text += &class.to_string();
+        features
+            .iter()
+            .for_each(|j| text += &format!(" {}:1", j + 1));
+        text.push('\n');
+    }
+    place.write(name, text);
+}
+
+/// Steps on the core matrix as long as those of LORETA would make it collapse. The size
+/// that is chosen does not.
+#[test]
+fn manifold_identification_chooses_its_inner_steps() {
+    let place = Place::new();
+    topics(&place, "train.svm", 600, 1);
+    topics(&place, "test.svm", 300, 2);
+    let with = |more: &[&str]| {
+        let options = ["--rank", "5", "--steps", "20000", "--step-size", "0.1"];
+        let report = json(&train(&place, &[&options[..], more, &["--json"]].concat()));
+        (report, map(&place).0)
+    };
+    let learner = ["--learner", "manifold-identification"];
+    let (_, loreta) = with(&["--learner", "loreta"]);
+    let (report, chosen) = with(&learner);
+    assert!(chosen > 0.85 * loreta, "{chosen} {loreta}");
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 7);
+    let tried = |t: &Value| t["settings"]["inner_size"] == report["inner_size"];
+    assert!(trials.iter().any(tried), "{report}");
+    let (report, collapsed) = with(&[&learner[..], &["--inner-size", "0.05"]].concat());
+    assert_eq!(report["inner_size"], 0.05);
+    assert!(collapsed < 0.6 * loreta, "{collapsed} {loreta}");
+    // With one of them between full steps there are more of these.
+    let (_, fewer) = with(&[&learner[..], &["--inner-steps", "1"]].concat());
+    assert!(fewer != chosen);
+    let info = json(&place.run(&["info", "m", "--json"]));
+    assert_eq!(info["inner_steps"], 1);
+    train(&place, &["--inner-size", "1"])
+        .refused("--inner-size applies only to `manifold-identification`");
+}
+
+#[test]
+fn learners_run_as_they_were_published() {
+    let place = Place::new();
+    topics(&place, "train.svm", 300, 1);
+    let info = |more: &[&str]| {
+        let said = train(&place, &[&["--rank", "5"], more].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        json(&place.run(&["info", "m", "--json"]))
+    };
+    let published = info(&["--as-published", "--learner", "loreta"]);
+    assert_eq!(published["step_limit"], Value::Null);
+    assert_eq!(published["init"], "identity");
+    assert_eq!(published["score"], "dot");
+    // Options that say something else hold.
+    let other = info(&["--as-published", "--step-limit", "1", "--init", "gaussian"]);
+    assert_eq!(
+        (&other["step_limit"], &other["init"]),
+        (&1.0.into(), &"gaussian".into())
+    );
+    train(&place, &["--learner", "oasis", "--as-published"])
+        .refused("--as-published applies only to learners on a manifold, such as `loreta-psd`");
+}

@@ -587,3 +587,18 @@ fn batch_solvers_find_the_matrix() {
     train(&place, &["--iterations", "9"])
         .refused("--iterations applies only to solvers other than `online`");
 }
+
+#[test]
+fn the_first_step_of_descent_can_be_given() {
+    let place = place();
+    let after = |more: &[&str]| {
+        let solver = ["--solver", "descent", "--iterations", "2", "--quiet"];
+        let said = train(&place, &[&solver[..], more].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        std::fs::read(place.path("m")).unwrap()
+    };
+    let usual = after(&[]);
+    assert!(after(&["--first-step", "0.001"]) != usual);
+    train(&place, &["--solver", "cg", "--first-step", "1"])
+        .refused("--first-step applies only to `--solver descent`");
+}

@@ -211,6 +211,11 @@ impl Work for Columns {
         self.index.len()
     }
 
+    fn density(&self) -> f64 {
+        let places = (self.rows * self.len()).max(1) as f64;
+        (1.0 - self.lambda) * self.index.len() as f64 / places + self.lambda
+    }
+
     fn left_over(&self, at: Option<&Local>, v: &[f64]) -> Vec<f64> {
         let mut out = vec![0.0; self.rows];
         let mut left = Vec::new();

@@ -118,6 +118,11 @@ impl Work for Regressions {
         self.tasks.observations()
     }
 
+    fn density(&self) -> f64 {
+        let (x, _) = self.tasks.rows(0..self.len());
+        x.squared_norm_l2() / (self.tasks.features() * self.len()).max(1) as f64
+    }
+
     fn left_over(&self, at: Option<&Local>, v: &[f64]) -> Vec<f64> {
         let m = self.dimension();
         let (x, y) = self.tasks.rows(0..self.len());

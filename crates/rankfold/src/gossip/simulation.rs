@@ -19,7 +19,7 @@ use faer::Mat;
 const MAGIC: &[u8; 8] = b"rksimul1";
 
 /// Streams of random numbers: edges, and what happens to messages.
-const EDGES: u64 = 0x6762;
+pub(super) const EDGES: u64 = 0x6762;
 const FAULTS: u64 = 0x6763;
 
 choices! {
@@ -29,6 +29,21 @@ choices! {
         Stochastic = "stochastic",
         /// Edges that share no agent, a random group of them: red or black on a path
         Parallel = "parallel" (default),
+    }
+}
+
+impl Schedule {
+    /// The numbers of the edges of a slot.
+    pub(super) fn draw(
+        self,
+        graph: &Graph,
+        matchings: &[Vec<usize>],
+        random: &mut Random,
+    ) -> Vec<usize> {
+        match self {
+            Schedule::Stochastic => vec![random.below(graph.edges().len())],
+            Schedule::Parallel => matchings[random.below(matchings.len())].clone(),
+        }
     }
 }
 
@@ -113,7 +128,7 @@ struct Letter {
 
 /// What decides how a simulation goes on beside its state: a checkpoint of another one
 /// is refused.
-fn identity(graph: &Graph, rho: f64, rank: usize, settings: &Settings) -> Vec<u64> {
+pub(super) fn identity(graph: &Graph, rho: f64, rank: usize, settings: &Settings) -> Vec<u64> {
     let mut out = vec![graph.agents() as u64, rank as u64, rho.to_bits()];
     let mut list = |words: Vec<u64>| {
         out.push(words.len() as u64);
@@ -352,10 +367,8 @@ impl<W: Work + Clone> Simulation<W> {
 
     /// One slot, by the schedule.
     pub fn slot(&mut self) -> Result<()> {
-        let edges = match self.settings.schedule {
-            Schedule::Stochastic => vec![self.edges.below(self.graph.edges().len())],
-            Schedule::Parallel => self.matchings[self.edges.below(self.matchings.len())].clone(),
-        };
+        let schedule = self.settings.schedule;
+        let edges = schedule.draw(&self.graph, &self.matchings, &mut self.edges);
         self.slot_with(&edges)
     }
 

@@ -114,6 +114,42 @@ fn own_steps_lower_the_cost_to_a_stationary_point() {
     }
 }
 
+/// Proposition 1 of the paper: steps whose sizes sum up to infinity, and whose squares do
+/// not, lead to a stationary point.
+#[test]
+fn algorithm_1_comes_to_a_stationary_point() {
+    let graph = Graph::path(AGENTS).unwrap();
+    let settings = Settings {
+        schedule: Schedule::Stochastic,
+        steps: Steps::Given {
+            a: 0.02,
+            b: 0.002,
+            precondition: false,
+        },
+        seed: 3,
+        ..Settings::default()
+    };
+    let mut simulation = run(columns(0.1), graph.clone(), settings);
+    let slope = |simulation: &Simulation<Columns>| -> f64 {
+        let agents = simulation.agents().iter();
+        let squares = agents.map(|agent| {
+            let mut slope = agent.local().gradient.clone();
+            for &j in graph.neighbors(agent.id()) {
+                let there = simulation.agents()[j].subspace();
+                slope -= faer::Scale(2.0) * Grassmann::log(agent.subspace(), there).unwrap();
+            }
+            slope.squared_norm_l2()
+        });
+        squares.sum::<f64>().sqrt()
+    };
+    let first = slope(&simulation);
+    for _ in 0..12_000 {
+        simulation.slot().unwrap();
+    }
+    let last = slope(&simulation);
+    assert!(last < 5e-3 * first, "{first} {last}");
+}
+
 #[test]
 fn the_same_bits_for_any_number_of_threads() {
     let faults = Faults {

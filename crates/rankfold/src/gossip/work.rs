@@ -14,6 +14,10 @@ pub trait Work: Send + Sync {
     /// How many numbers are explained: known entries, or targets.
     fn observations(&self) -> usize;
 
+    /// The curvature of f for a usual row of U, as a multiple of WᵀW: the share of entries
+    /// that are known, or the squares of a feature over the rows of a task.
+    fn density(&self) -> f64;
+
     /// E Eᵀ v, where E has a column for each w: what is left of that column or task, seen
     /// in m-dimensional space. Without a subspace nothing is explained yet.
     fn left_over(&self, at: Option<&Local>, v: &[f64]) -> Vec<f64>;

@@ -18,6 +18,9 @@ pub struct GossipCard {
     pub steps: Option<(f64, f64)>,
     /// Whether these were scaled.
     pub precondition: bool,
+    /// Whether agents had plain matrices instead of subspaces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub euclidean: bool,
     /// Slots.
     pub slots: u64,
     /// The cost of all agents at the end.

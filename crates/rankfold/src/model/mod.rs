@@ -38,7 +38,7 @@ use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, MOST, Side, Upkeep};
 use crate::linalg::Retraction;
-use crate::online::{AromaOptions, StepRule};
+use crate::online::{AromaOptions, InnerSteps, StepRule};
 use crate::{Error, Ids, Real, Result, Rows, choices};
 use file::{Tensor, TensorFile, Tensors};
 use knowledge::{Frame, Stored};
@@ -175,6 +175,9 @@ pub struct Card {
     /// The variants of AROMA, when it is that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aroma: Option<AromaOptions>,
+    /// The steps between full ones, of manifold identification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_steps: Option<InnerSteps>,
     /// The factor on its variances that was found on validation triplets, when
     /// it learned a distribution and there were some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,6 +219,10 @@ impl Card {
         at_least("step size", Some(self.step_size))?;
         above("step limit", self.step_limit)?;
         above("decay", self.decay)?;
+        above(
+            "size of inner steps",
+            self.inner_steps.map(|inner| inner.size),
+        )?;
         if let Some(scale) = self.variance_scale
             && !(scale > 0.0)
         {
@@ -273,6 +280,7 @@ impl Card {
             step_rule: None,
             distances: None,
             aroma: None,
+            inner_steps: None,
             variance_scale: None,
             gossip: None,
             regularization: None,

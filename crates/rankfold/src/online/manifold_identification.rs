@@ -7,7 +7,8 @@
 //! the maps C and D from its stored factors to these: A = Ã C, B = B̃ D. M itself
 //! is C⁻¹ K D⁻ᵀ at any time, so W is whole in the middle of a round as well.
 //!
-//! M may collapse, and the authors report instability. A step that would turn
+//! A step on M moves W by A Aᵀ p qᵀ B Bᵀ, which grows with the square of W. So η₂ must be
+//! far below η₁. M may collapse, and the authors report instability. A step that would turn
 //! the determinant of M around is refused, and singular values of M are kept
 //! above [`LEAST`] when they go into the factors.
 //!
@@ -21,32 +22,51 @@ use crate::linalg::{Square, svd};
 use crate::{Loss, Real, Result};
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Solve};
+use serde::{Deserialize, Serialize};
 
 /// The smallest singular value that M may leave in the factors; it started at 1.
 const LEAST: f64 = 1e-3;
+
+/// The steps on M between two steps of LORETA.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct InnerSteps {
+    /// How many, s in the paper.
+    pub count: u64,
+    /// Their size as a multiple of that of LORETA: η₂/η₁.
+    pub size: f64,
+}
+
+impl InnerSteps {
+    /// Whether a round starts, or ends, after so many examples.
+    fn is_round(&self, seen: u64) -> bool {
+        seen.is_multiple_of(self.count.saturating_add(1))
+    }
+}
+
+impl Default for InnerSteps {
+    fn default() -> Self {
+        InnerSteps {
+            count: 3,
+            size: 0.01,
+        }
+    }
+}
 
 /// LORETA-1 and gradient steps on the matrix in its middle, in turn.
 #[derive(Debug, Clone)]
 pub struct ManifoldIdentification<R> {
     loreta: Loreta<R>,
-    inner_steps: u64,
-    inner_size: f64,
-    /// Examples of the present round so far.
-    position: u64,
+    inner: InnerSteps,
+    /// Examples so far: where in a round it is.
+    seen: u64,
     u: Vec<f64>,
     v: Vec<f64>,
     t: [Vec<f64>; 4],
 }
 
 impl<R: Real> ManifoldIdentification<R> {
-    /// Steps on M in a round, unless others are asked for.
-    pub const INNER_STEPS: u64 = 3;
-    /// Their size as a part of the step of LORETA.
-    pub const INNER_SIZE: f64 = 0.5;
-
-    /// Starts from a form with `inner_steps` steps on M a round, of `inner_size`
-    /// times the step size; `seen` examples came before.
-    pub fn new(mut form: Factored<R>, inner_steps: u64, inner_size: f64, seen: u64) -> Self {
+    /// Starts from a form; `seen` examples came before.
+    pub fn new(mut form: Factored<R>, inner: InnerSteps, seen: u64) -> Self {
         let k = form.rank();
         form.make_tracked();
         if form.frame.is_none() {
@@ -59,13 +79,17 @@ impl<R: Real> ManifoldIdentification<R> {
         let zeros = || vec![0.0; padded(k)];
         ManifoldIdentification {
             loreta: Loreta::new(form),
-            inner_steps,
-            inner_size,
-            position: seen % (inner_steps + 1),
+            inner,
+            seen,
             u: zeros(),
             v: zeros(),
             t: [zeros(), zeros(), zeros(), zeros()],
         }
+    }
+
+    /// Takes other steps on M from here on.
+    pub fn set_inner_steps(&mut self, inner: InnerSteps) {
+        self.inner = inner;
     }
 
     /// The form as it is now.
@@ -178,7 +202,7 @@ impl<R: Real> Learner<R> for ManifoldIdentification<R> {
     }
 
     fn learn(&mut self, example: RankOne<'_, R>, target: f64, loss: Loss, step: Step) -> Learned {
-        let learned = if self.position == 0 {
+        let learned = if self.inner.is_round(self.seen) {
             self.loreta.learn(example, target, loss, step)
         } else {
             let score = self.loreta.score(example);
@@ -186,7 +210,7 @@ impl<R: Real> Learner<R> for ManifoldIdentification<R> {
             let outcome = match slope == 0.0 {
                 true => Outcome::Idle,
                 false => {
-                    let scale = -self.inner_size * step.size * slope;
+                    let scale = -self.inner.size * step.size * slope;
                     self.inner_step(example, scale, step.limit)
                 }
             };
@@ -196,9 +220,8 @@ impl<R: Real> Learner<R> for ManifoldIdentification<R> {
                 outcome,
             }
         };
-        self.position += 1;
-        if self.position > self.inner_steps {
-            self.position = 0;
+        self.seen += 1;
+        if self.inner.is_round(self.seen) {
             self.fold();
         }
         learned

@@ -108,7 +108,7 @@ pub use group_perceptron::GroupPerceptron;
 pub use lego::Lego;
 pub use loreta::Loreta;
 pub use loreta_psd::LoretaPsd;
-pub use manifold_identification::ManifoldIdentification;
+pub use manifold_identification::{InnerSteps, ManifoldIdentification};
 pub use oasis::Oasis;
 pub use oja::Oja;
 pub use passive_aggressive::{PassiveAggressive, Turn};

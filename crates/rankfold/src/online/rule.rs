@@ -2,8 +2,8 @@
 
 use super::{
     AromaDiagonal, AromaFactored, AromaOptions, Balanced, Cone, ConeUpdate, Flat, Gradient,
-    GroupPerceptron, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Mixed,
-    Oasis, PassiveAggressive, Perceptron, Polar, PolarPsd, RankOne, Step, Turn,
+    GroupPerceptron, InnerSteps, Learned, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification,
+    Mixed, Oasis, PassiveAggressive, Perceptron, Polar, PolarPsd, RankOne, Step, Turn,
 };
 use crate::form::{Form, FormRef, Newcomer, Shape};
 use crate::linalg::Retraction;
@@ -215,9 +215,8 @@ impl<R: Real> AnyLearner<R> {
                 Self::PassiveAggressive(PassiveAggressive::new(form, Turn::Alternate, seen))
             }
             (Rule::ManifoldIdentification, Form::Factored(form)) => {
-                let steps = ManifoldIdentification::<R>::INNER_STEPS;
-                let size = ManifoldIdentification::<R>::INNER_SIZE;
-                let learner = ManifoldIdentification::new(form, steps, size, seen);
+                let inner = InnerSteps::default();
+                let learner = ManifoldIdentification::new(form, inner, seen);
                 Self::ManifoldIdentification(learner)
             }
             (Rule::Oasis, Form::Full(form)) => Self::Oasis(Oasis::new(form)),
@@ -251,6 +250,15 @@ impl<R: Real> AnyLearner<R> {
             AnyLearner::AromaFactored(learner) => learner.set_options(options),
             AnyLearner::AromaDiagonal(learner) => learner.set_options(options),
             _ => {}
+        }
+        self
+    }
+
+    /// The same with other steps on the core matrix, which say something to
+    /// [`ManifoldIdentification`] only.
+    pub fn with_inner_steps(mut self, inner: InnerSteps) -> Self {
+        if let AnyLearner::ManifoldIdentification(learner) = &mut self {
+            learner.set_inner_steps(inner);
         }
         self
     }

@@ -36,7 +36,8 @@ impl Similarity {
     /// ```
     pub fn begin<R: Real>(&self, columns: usize) -> Result<Online<R>> {
         self.check()?;
-        let rule = self.rule();
+        let this = self.published();
+        let rule = this.rule();
         if rule == Rule::Lego {
             let message = "cannot be `lego`, which needs data to learn what is near and far";
             return Err(Error::option("learner", message));
@@ -56,7 +57,7 @@ impl Similarity {
             }
         };
         let mut model = Model::new(rule.name(), form, Features::Numbered);
-        model.card = self.card(size, None);
+        model.card = this.card(size, None);
         model.card.init = INIT.into();
         model.into_learner()
     }

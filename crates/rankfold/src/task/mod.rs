@@ -30,7 +30,9 @@ pub use completion::{
     Clip, CompletedMatrix, Completion, CompletionEvent, CompletionInit, CompletionLearner,
     CompletionSolver, Ranks, RatingData, RatingLearner, RatingTrial, Recommendations,
 };
-pub use gossip::{Divided, Gossip, GossipData, GossipFit, GossipInit, GossipTask, GraphShape};
+pub use gossip::{
+    Divided, Gossip, GossipData, GossipFit, GossipGeometry, GossipInit, GossipTask, GraphShape,
+};
 pub use inputs::TrainingData;
 pub use kernel::{
     Kernel, KernelConstraints, KernelData, KernelInit, KernelName, KernelStart, KernelTruth, Map,

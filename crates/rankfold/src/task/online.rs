@@ -142,6 +142,7 @@ impl Model {
         Ok(Online {
             learner: AnyLearner::new(rule, form, counters.steps)?
                 .with_aroma(self.card.aroma.unwrap_or_default())
+                .with_inner_steps(self.card.inner_steps.unwrap_or_default())
                 .regularized(self.card.regularization.unwrap_or(0.0))
                 .retracted(self.card.retraction.unwrap_or_default())
                 .subspace_weight(share(self.card.subspace_weight)),

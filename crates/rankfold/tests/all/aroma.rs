@@ -289,6 +289,70 @@ fn the_sum_of_variances_is_bounded_by_what_was_learned() {
     }
 }
 
+/// Theorem 2 of the paper: with updates on mistakes and by new covariances, the mistakes on
+/// a stream that V separates with margin 1 are at most
+/// 2 √Tr(V Ω⁻¹ Vᵀ Λ⁻¹) √(r min(m log det Ω⁻¹, n log det Λ⁻¹)).
+#[test]
+fn mistakes_on_a_separable_stream_are_bounded() {
+    for seed in 0..8 {
+        let mut random = Random::new(300 + seed);
+        let (m, n, r) = (6, 5, 0.1 + 0.4 * seed as f64);
+        let options = AromaOptions {
+            update_on: UpdateOn::Mistake,
+            new_covariance: true,
+            inverse_diagonal: false,
+        };
+        let mut learner = AromaFactored::new(Gaussian::new(m, n, 0.0).unwrap(), options);
+        let v = M::from_fn(m, n, |i, j| ((3 * i + 7 * j + 1) as f64).sin());
+        let (mut mistakes, mut least) = (0_u32, f64::INFINITY);
+        for _ in 0..400 {
+            let (q, mut p) = (draw(&mut random, m, 3), draw(&mut random, n, 3));
+            let score = |p: &SparseVec<f64>| -> f64 {
+                let entries = q.as_row().iter();
+                let row = |(i, x): (u32, f64)| {
+                    let sum = p
+                        .as_row()
+                        .iter()
+                        .map(|(j, y)| v[(i as usize, j as usize)] * y);
+                    x * sum.sum::<f64>()
+                };
+                entries.map(row).sum()
+            };
+            let margin = score(&p);
+            if margin.abs() < 0.05 {
+                continue;
+            }
+            if margin < 0.0 {
+                p = SparseVec::from_entries(p.as_row().iter().map(|(j, y)| (j, -y)).collect());
+            }
+            least = least.min(margin.abs());
+            mistakes += u32::from(learn(&mut learner, &q, &p, r) == Outcome::Moved);
+        }
+        let [_, lambda, omega] = learner.form().to_dense().map(|rows| matrix(&rows));
+        // V is scaled to a margin of 1.
+        let v = faer::Scale(1.0 / least) * &v;
+        let (omega_inverse, lambda_inverse) = (inverse(&omega), inverse(&lambda));
+        let spread = &v * &omega_inverse * v.transpose() * &lambda_inverse;
+        let trace: f64 = (0..m).map(|i| spread[(i, i)]).sum();
+        let log_det = |m: &M| -> f64 {
+            let eigen = m.self_adjoint_eigen(faer::Side::Lower).unwrap();
+            let values = eigen.S().column_vector().iter().map(|v| v.ln());
+            values.sum::<f64>()
+        };
+        let smaller = (m as f64 * log_det(&omega_inverse)).min(n as f64 * log_det(&lambda_inverse));
+        let bound = 2.0 * trace.sqrt() * (r * smaller).sqrt();
+        assert!(
+            mistakes > 0 && f64::from(mistakes) <= bound,
+            "{mistakes} {bound}"
+        );
+    }
+}
+
+fn inverse(m: &M) -> M {
+    use faer::linalg::solvers::DenseSolveCore;
+    m.partial_piv_lu().inverse()
+}
+
 /// Blocks that wait are exact: a long run equals plain dense updates.
 #[test]
 fn waiting_blocks_equal_plain_updates() {

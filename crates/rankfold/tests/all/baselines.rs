@@ -6,8 +6,8 @@ use crate::golden::Golden;
 use crate::oracle::*;
 use rankfold::form::{Factored, Full, Psd, Tall};
 use rankfold::online::{
-    Flat, Gradient, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis, Outcome,
-    PassiveAggressive, RankOne, Step, Turn,
+    Flat, Gradient, InnerSteps, Learner, Lego, Loreta, LoretaPsd, ManifoldIdentification, Oasis,
+    Outcome, PassiveAggressive, RankOne, Step, Turn,
 };
 use rankfold::{Loss, SparseVec, check};
 
@@ -161,7 +161,14 @@ fn golden_manifold_identification() {
     let (eta, inner) = (case.number("/params/eta1"), case.number("/params/eta2"));
     let identity = |n: usize| M::from_fn(n, k, |i, j| f64::from(i == j));
     let form = Factored::new(tall(&identity(n)), tall(&identity(m)));
-    let mut learner = ManifoldIdentification::new(form, s as u64, inner / eta, 0);
+    let mut learner = ManifoldIdentification::new(
+        form,
+        InnerSteps {
+            count: s as u64,
+            size: inner / eta,
+        },
+        0,
+    );
     let triplets = triplets(&case, "");
     let whole = triplets.len() / (s + 1) * (s + 1);
     for (q, d) in &triplets[..whole] {
@@ -305,7 +312,14 @@ fn identification_keeps_its_state_true_and_its_rank() {
     // Small steps, and steps that make M collapse.
     for size in [0.05, 5.0] {
         let form = Factored::new(tall(&identity(n)), tall(&identity(m)));
-        let mut learner = ManifoldIdentification::new(form, 3, 0.5, 0);
+        let mut learner = ManifoldIdentification::new(
+            form,
+            InnerSteps {
+                count: 3,
+                size: 0.5,
+            },
+            0,
+        );
         for _ in 0..3_000 {
             let (p, q) = (
                 flat(&noise.sparse(n, 1, 0.3)),

@@ -84,23 +84,22 @@ fn golden_gossip_completion() {
         let outputs = format!("/outputs/{outputs}");
         ends_as(&golden, &works, (edges, steps), &outputs);
     }
-    let mut euclidean = Euclidean {
-        graph: Graph::path(agents).unwrap(),
-        rho: golden.number("/params/rho"),
-        points: starts(&golden),
-        steps: (a, b),
+    let settings = Settings {
+        steps: given(a, false),
         threads: 2,
-        slots: 0,
-        works,
+        ..Settings::default()
     };
+    let graph = Graph::path(agents).unwrap();
+    let rho = golden.number("/params/rho");
+    let mut euclidean = Euclidean::new(works, graph, rho, &starts(&golden), settings).unwrap();
     for slot in slots(&golden, "edges") {
-        euclidean.slot(&slot);
+        euclidean.slot_with(&slot);
     }
-    for (i, u) in euclidean.points.iter().enumerate() {
+    for (i, u) in euclidean.points().iter().enumerate() {
         let want = golden.matrix(&format!("/outputs/euclidean/U/{i}")).concat();
         golden.same("euclidean", &flat(u), &want);
     }
-    assert!(euclidean.cost().is_finite());
+    assert!(euclidean.status().cost.is_finite());
 }
 
 #[test]

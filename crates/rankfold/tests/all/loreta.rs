@@ -325,6 +325,41 @@ fn the_retraction_is_of_second_order() {
 }
 
 #[test]
+fn the_psd_retraction_is_of_second_order() {
+    for seed in 0..3 {
+        for (n, k) in [(7, 2), (12, 3), (8, 1)] {
+            let mut random = Random::new(seed);
+            let y = random.matrix(n, k);
+            let (p, q) = (random.sparse(n, n), random.sparse(n, n));
+            let (p1, q1) = (column(&p), column(&q));
+            // The gradient of a symmetric W.
+            let z = faer::Scale(0.5) * (&p1 * q1.transpose() + &q1 * p1.transpose());
+            let w = &y * y.transpose();
+            let tangent = Tangent::of(&y, &y, &z).total();
+            let retracted = |t: f64| {
+                let mut learner = psd(&y);
+                move_along(&mut learner, &p, &q, paper(t / norm(&z)));
+                dense(&learner.form().to_dense())
+            };
+            let straight =
+                |t: f64| M::from_fn(n, n, |i, j| w[(i, j)] + t / norm(&z) * tangent[(i, j)]);
+            let first = slope(|t| norm(&(retracted(t) - straight(t))));
+            assert!((first - 2.0).abs() < 0.15, "slope {first} of R − W − tξ");
+            let inside = slope(|t| {
+                let residual = retracted(t) - straight(t);
+                norm(&Tangent::of(&y, &y, &residual).total())
+            });
+            assert!(inside > 2.8, "slope {inside} of the tangent part");
+            let nearest = slope(|t| norm(&(retracted(t) - truncate(&straight(t), k))));
+            assert!(
+                nearest > 2.8,
+                "slope {nearest} against the nearest matrix of rank {k}"
+            );
+        }
+    }
+}
+
+#[test]
 fn steps_do_not_depend_on_how_w_is_factored() {
     for seed in 0..5 {
         let (n, m, k) = (9, 7, 3);

@@ -95,9 +95,10 @@ const LEARNERS: [Rule; 7] = [
 
 fn options(learner: Rule) -> Similarity {
     let options = similarity(learner, 4).seed(5);
-    match learner.is_passive_aggressive() || learner.is_aroma() {
-        true => options,
-        false => options.step_size(0.3),
+    match learner {
+        Rule::ManifoldIdentification => options.step_size(0.3).inner_size(0.003),
+        _ if learner.is_passive_aggressive() || learner.is_aroma() => options,
+        _ => options.step_size(0.3),
     }
 }
 

@@ -10,7 +10,7 @@ use rankfold::online::Rule;
 use rankfold::options::Options;
 use rankfold::random::normal_at;
 use rankfold::task::{
-    Checkpoint, CompletionInit, CompletionLearner, Event, Fit, Gossip, GossipData, GossipTask,
+    Checkpoint, CompletionInit, CompletionLearner, Event, Fit, Gossip, GossipData, GossipGeometry, GossipTask,
     Init, KernelData, Learn, Map, MapData, MetricData, MetricSolver, MultitaskSolver, PairsData,
     PairsSolver, RankingData, RatingData, RecommendData, RecommendLearner, Report, Run,
     SimilarityData, Stop, TaskData, TrainingData,
@@ -52,13 +52,17 @@ fn similarity_keeps_the_laws() {
     let (data, wild) = (rows(30), extreme());
     // Rows that are held out and judged say nothing where only the last W is kept.
     let quiet = ["curve_every", "patience"];
-    for learner in [Rule::LoretaPsd, Rule::AromaFactored] {
+    for learner in [
+        Rule::LoretaPsd,
+        Rule::AromaFactored,
+        Rule::ManifoldIdentification,
+    ] {
         let task = Similarity::new(learner)
             .rank(2)
             .steps(1_500)
             .valid_fraction(0.2);
         let task = match learner {
-            Rule::LoretaPsd => task,
+            Rule::LoretaPsd | Rule::ManifoldIdentification => task,
             _ => Similarity::new(learner).steps(1_500),
         };
         holds(
@@ -394,6 +398,9 @@ fn gossip_keeps_the_laws() {
     let tasks = regressions();
     let task = task.task(GossipTask::Multitask);
     holds(&task, TaskData::from(&tasks).into(), None, &quiet);
+    let task = Gossip::default().agents(3).rank(2).slots(12).step_a(0.01);
+    let task = task.geometry(GossipGeometry::Euclidean);
+    holds(&task, GossipData::from(&ratings), None, &quiet);
 }
 
 options! {

@@ -497,7 +497,10 @@ impl Method {
 
     fn solver(&self) -> Solver {
         match self.solver {
-            CompletionSolver::Descent => Solver::Descent(Armijo::default()),
+            CompletionSolver::Descent => Solver::Descent(Armijo {
+                longest: self.first_step,
+                ..Armijo::default()
+            }),
             CompletionSolver::TrustRegion => Solver::TrustRegion,
             _ => Solver::ConjugateGradient {
                 precondition: self.start == CompletionInit::Continuation,

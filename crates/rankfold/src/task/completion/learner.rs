@@ -123,6 +123,8 @@ pub(super) struct Method {
     pub prune: bool,
     pub iterations: usize,
     pub tolerance: f64,
+    /// s₀ of descent.
+    pub first_step: Option<f64>,
     /// Of online steps: the share of a residual that a usual step takes away.
     pub pace: f64,
     pub seed: u64,

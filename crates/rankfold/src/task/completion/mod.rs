@@ -170,6 +170,10 @@ options! {
         /// Stop when an iteration lowers the cost by at most this share.
         tolerance: Option<f64> = None, in Range::NOT_NEGATIVE,
             for "batch solvers" if |o| !o.is_online();
+        /// s₀ of descent: the first step tried is s₀/‖gradient‖, halved until the cost falls enough
+        /// [default: the minimum of the local model].
+        first_step: Option<f64> = None, in Range::POSITIVE,
+            for "`--solver descent`" if |o| o.solver == Some(CompletionSolver::Descent);
         /// The step of online solvers, as the share of a residual that a step takes away at a
         /// typical place [default: chosen on held-out entries].
         step_size: Option<f64> = None, in Range::POSITIVE,
@@ -341,6 +345,7 @@ impl Completion {
             prune: self.rank == Ranks::Auto,
             iterations: self.iterations.unwrap_or(iterations),
             tolerance: self.tolerance.unwrap_or(tolerance),
+            first_step: self.first_step,
             pace: self.step_size.unwrap_or(PACE),
             seed: self.seed,
             threads: self.thread_count(),

@@ -9,8 +9,17 @@ use crate::task::run::Trial;
 /// Sizes a to choose from, in units of one over the curvature and ρ.
 const SIZES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 
-/// The same for scaled steps, which have a unit of their own.
-const SCALED_SIZES: [f64; 5] = [0.3, 1.0, 4.0, 16.0, 64.0];
+/// The ratio between sizes of scaled steps, and how far they go beyond their units.
+const RATIO: f64 = 4.0;
+
+/// Sizes a of scaled steps. Where ρ weighs little, the curvature of a row of U is
+/// `density` times WᵀW, and 1/density is the unit; where ρ weighs most, it is 1.
+fn scaled_sizes(density: f64) -> Vec<f64> {
+    let unit = 1.0 / density.clamp(1e-9, 1e9);
+    let (first, last) = (unit.min(1.0) / RATIO, unit.max(1.0) * RATIO);
+    let sizes = std::iter::successors(Some(first), |size| Some(size * RATIO));
+    sizes.take_while(|&size| size <= last).collect()
+}
 
 /// Rates b to choose from.
 const RATES: [f64; 5] = [0.0, 1e-3, 1e-2, 3e-2, 1e-1];
@@ -79,10 +88,14 @@ impl<W: Work + Clone> Choice<'_, '_, '_, W> {
             (0..parts).map(|i| (self.fold)(i, parts, lambda)).collect();
         let folds = folds?;
         let sizes = match self.talk.options.precondition {
-            true => SCALED_SIZES,
+            true => {
+                let works = &folds[0].works;
+                let sum: f64 = works.iter().map(|work| work.density()).sum();
+                scaled_sizes(sum / works.len() as f64)
+            }
             false => {
                 let unit = 1.0 / (self.curvature(&folds[0])? + self.rho);
-                SIZES.map(|size| size * unit)
+                SIZES.map(|size| size * unit).to_vec()
             }
         };
         let mut best: Option<(f64, (f64, f64))> = None;
@@ -104,8 +117,11 @@ impl<W: Work + Clone> Choice<'_, '_, '_, W> {
     fn judge(&mut self, fold: &Fold<W>, steps: Option<(f64, f64)>) -> Result<f64> {
         let precondition = self.talk.options.precondition;
         let steps = steps.map_or(Steps::Own, |(a, b)| Steps::Given { a, b, precondition });
-        let simulation = self.talk.try_out(fold.works.clone(), self.rho, steps)?;
-        let mean = simulation.mean()?;
+        let crowd = self.talk.try_out(fold.works.clone(), self.rho, steps)?;
+        // Steps that are too long may leave no subspace.
+        let Ok(mean) = crowd.mean() else {
+            return Ok(f64::INFINITY);
+        };
         let (mut squares, mut count) = (0.0, 0);
         for (work, held) in fold.works.iter().zip(&fold.held) {
             let (more, numbers) = work.misfit(&work.local(&mean, None), held);
@@ -124,5 +140,22 @@ impl<W: Work + Clone> Choice<'_, '_, '_, W> {
         }
         let curvatures = simulation.agents().iter().map(|agent| agent.curvature());
         Ok(curvatures.fold(0.0, f64::max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scaled_sizes;
+
+    #[test]
+    fn sizes_of_scaled_steps_reach_beyond_one_over_the_density() {
+        for density in [1.0, 0.05, 1e-3, 30.0] {
+            let sizes = scaled_sizes(density);
+            let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
+            assert!(first <= 0.25 && first <= 0.25 / density, "{sizes:?}");
+            assert!(last > 1.0 && last > 1.0 / density, "{sizes:?}");
+            assert!(sizes.windows(2).all(|pair| pair[1] == 4.0 * pair[0]));
+        }
+        assert_eq!(scaled_sizes(0.0).len(), scaled_sizes(1e-9).len());
     }
 }

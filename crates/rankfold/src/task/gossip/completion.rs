@@ -71,10 +71,10 @@ impl Gossip {
         // In their own order, whatever was held out before.
         entries.hold_out(|_| false);
         let works = shares(&entries, Part::All, decided.regularization)?;
-        let simulation = talk.run(works, rho, &decided)?;
-        let status = simulation.status();
+        let crowd = talk.run(works, rho, &decided)?;
+        let status = crowd.status();
         let card = talk.card(&status, rho, &decided);
-        let mean = simulation.mean()?;
+        let mean = crowd.mean()?;
         let maker = Maker {
             options,
             users: &users,
@@ -85,13 +85,12 @@ impl Gossip {
             slots: status.slots,
             card: &card,
         };
-        let works: Vec<&Columns> = simulation.agents().iter().map(|a| a.work()).collect();
+        let works = crowd.works();
         let (model, lost_rank) = maker.model::<R>(&mean, &works, 0..n, None)?;
         let mut agents = Vec::with_capacity(options.agents);
-        for (i, agent) in simulation.agents().iter().enumerate() {
-            let work = [agent.work()];
+        for (i, subspace) in crowd.subspaces()?.iter().enumerate() {
             let users = options.share(i, n);
-            agents.push(maker.model::<R>(agent.subspace(), &work, users, Some(i))?.0);
+            agents.push(maker.model::<R>(subspace, &works[i..=i], users, Some(i))?.0);
         }
         let report = talk
             .finish((&model, lost_rank), &status, &card, &decided)?
@@ -171,7 +170,7 @@ impl Maker<'_> {
         if let Knowledge::Completion(known) = &mut model.knowledge {
             known.card.solver = "gossip".into();
         }
-        model.card.init = "random".into();
+        model.card.init = self.options.init.name().into();
         let mut card = self.card.clone();
         card.agent = agent.map(|i| i as u64);
         model.card.gossip = Some(card);

@@ -6,6 +6,7 @@
 
 mod choose;
 mod completion;
+mod crowd;
 mod multitask;
 mod talk;
 
@@ -21,6 +22,10 @@ use std::borrow::Cow;
 
 /// How often each edge is used, unless told otherwise.
 const USES: usize = 100;
+
+/// The same in the paper, and the parts of its cross-validation.
+const USES_OF_PAPER: usize = 200;
+const PARTS_OF_PAPER: usize = 5;
 
 /// ρ unless told otherwise, as a share of the curvature that an agent would have if
 /// the subspace explained everything.
@@ -56,11 +61,21 @@ choices! {
     /// Where agents start.
     pub enum GossipInit {
         /// Each agent at the subspace of its own data
-        Own = "own",
+        Own = "own" (default),
         /// All agents at one random subspace
         Shared = "shared",
         /// Each agent at a random subspace of its own
         Random = "random",
+    }
+}
+
+choices! {
+    /// What agents hold and send.
+    pub enum GossipGeometry {
+        /// Subspaces, which do not depend on a basis
+        Grassmann = "grassmann" (default),
+        /// Plain matrices, which do: the baseline of the paper
+        Euclidean = "euclidean",
     }
 }
 
@@ -88,9 +103,8 @@ options! {
         graph: GraphShape = GraphShape::Path;
         /// Dimension of the subspace; the default is lowered to the data.
         rank: usize = 5, in Range::COUNT;
-        /// Where agents start [default: own; shared where steps are given or chosen by
-        /// cross-validation].
-        init: Option<GossipInit> = None;
+        /// Where agents start.
+        init: GossipInit = GossipInit::Own;
         /// ρ of ρ/2 Σ dist² between neighbors [default: a tenth of the curvature that an agent
         /// would have if the subspace explained everything].
         rho: Option<f64> = None, in Range::NOT_NEGATIVE;
@@ -124,10 +138,17 @@ options! {
         /// Choose a and b by cross-validation with this many parts.
         cross_validate: Option<usize> = None, within Range::between(2.0, f64::INFINITY),
             for "runs without `--step-a`" if |o| o.step_a.is_none();
+        /// What agents hold and send.
+        geometry: GossipGeometry = GossipGeometry::Grassmann,
+            for "runs with `--step-a` or `--cross-validate`" if Gossip::has_given_steps;
         /// Scale given steps by (WᵀW + ρI)⁻¹, for ill-conditioned data.
         precondition: bool = false,
-            for "runs with `--step-a` or `--cross-validate`, because agents scale their own steps"
-            if |o| o.step_a.is_some() || o.cross_validate.is_some();
+            for "subspaces with `--step-a` or `--cross-validate`, because agents scale their own steps"
+            if |o| o.has_given_steps() && o.geometry == GossipGeometry::Grassmann;
+        /// Learn as the paper does: one random edge a slot, a random start for each agent, 200
+        /// slots an edge of a path, and steps a/(1 + bk) that five-fold cross-validation chooses.
+        /// Other options still hold.
+        as_published: bool = false;
         /// Number of slots [default: each edge is used a hundred times].
         slots: Option<u64> = None, in Range::COUNT, effect Length;
         /// Slots between two points of the learning curve [default: fifty points].
@@ -207,6 +228,29 @@ impl Gossip {
         self.task == GossipTask::Completion
     }
 
+    fn has_given_steps(&self) -> bool {
+        self.step_a.is_some() || self.cross_validate.is_some() || self.as_published
+    }
+
+    /// The options with what `as_published` stands for, where nothing else is asked for.
+    fn published(&self) -> Self {
+        if !self.as_published {
+            return self.clone();
+        }
+        let usual = Self::default();
+        let mut options = self.clone();
+        if self.schedule == usual.schedule {
+            options.schedule = Schedule::Stochastic;
+        }
+        if self.init == usual.init {
+            options.init = GossipInit::Random;
+        }
+        if self.step_a.is_none() {
+            options.cross_validate = self.cross_validate.or(Some(PARTS_OF_PAPER));
+        }
+        options
+    }
+
     fn thread_count(&self) -> usize {
         threads(self.threads)
     }
@@ -237,11 +281,12 @@ impl Gossip {
     pub fn fit_agents<R: Real>(&self, data: GossipData<'_>, run: Run<'_>) -> Result<GossipFit> {
         self.check()?;
         let edges = data.edges;
+        let options = self.published();
         match (data.shared, self.task) {
             (Divided::Ratings(ratings), GossipTask::Completion) => {
-                self.completion::<R>(ratings.into_owned(), edges, run)
+                options.completion::<R>(ratings.into_owned(), edges, run)
             }
-            (Divided::Tasks(tasks), GossipTask::Multitask) => self.multitask(tasks, edges, run),
+            (Divided::Tasks(tasks), GossipTask::Multitask) => options.multitask(tasks, edges, run),
             (_, task) => Err(Error::option(
                 "task",
                 format!("is `{task}`, which does not learn from such data"),
@@ -311,7 +356,11 @@ impl Gossip {
             Schedule::Stochastic => graph.edges().len(),
             Schedule::Parallel => graph.matchings().len(),
         };
-        self.slots.unwrap_or((USES * groups) as u64)
+        let uses = match self.as_published {
+            true => USES_OF_PAPER,
+            false => USES,
+        };
+        self.slots.unwrap_or((uses * groups) as u64)
     }
 
     /// ρ for data with this sum of squares.

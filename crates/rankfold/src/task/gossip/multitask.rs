@@ -67,22 +67,22 @@ impl Gossip {
             .make()?,
         };
         decided.standardize = Some(shares.standardize);
-        let simulation = talk.run(works, rho, &decided)?;
-        let status = simulation.status();
+        let crowd = talk.run(works, rho, &decided)?;
+        let status = crowd.status();
         let card = talk.card(&status, rho, &decided);
         let slots = status.slots as usize;
-        let mean = simulation.mean()?;
+        let mean = crowd.mean()?;
         let whole = shares.model(&mean, 0..count, columns, slots)?;
         let mut models = vec![whole.model];
-        for (i, agent) in simulation.agents().iter().enumerate() {
+        for (i, subspace) in crowd.subspaces()?.iter().enumerate() {
             let own = options.share(i, count);
-            models.push(shares.model(agent.subspace(), own, columns, slots)?.model);
+            models.push(shares.model(subspace, own, columns, slots)?.model);
         }
         for (i, model) in models.iter_mut().enumerate() {
             if let Knowledge::Multitask(known) = &mut model.knowledge {
                 known.card.solver = "gossip".into();
             }
-            model.card.init = "random".into();
+            model.card.init = options.init.name().into();
             let mut card = card.clone();
             card.agent = i.checked_sub(1).map(|i| i as u64);
             model.card.gossip = Some(card);

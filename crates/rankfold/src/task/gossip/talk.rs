@@ -1,9 +1,10 @@
 //! The run of agents: from works and settings to subspaces, slot by slot, on the
 //! driver that all batch solvers have.
 
-use super::{Gossip, GossipInit};
+use super::crowd::Crowd;
+use super::{Gossip, GossipGeometry, GossipInit};
 use crate::batch::{Ended, SolverState};
-use crate::gossip::{Graph, Settings, Simulation, Status, Steps, Work, alone};
+use crate::gossip::{Euclidean, Graph, Settings, Simulation, Status, Steps, Work, alone};
 use crate::linalg::qf;
 use crate::model::{GossipCard, Metrics, Model, Standardize};
 use crate::parallel::map_blocks;
@@ -98,23 +99,49 @@ impl<'a, 'r> Talk<'a, 'r> {
     }
 
     /// Agents at their starts.
+    fn crowd<W: Work + Clone>(&self, works: Vec<W>, rho: f64, steps: Steps) -> Result<Crowd<W>> {
+        Ok(match self.options.geometry {
+            GossipGeometry::Grassmann => Crowd::Grassmann(self.simulation(works, rho, steps)?),
+            GossipGeometry::Euclidean => Crowd::Euclidean(self.euclidean(works, rho, steps)?),
+        })
+    }
+
+    fn euclidean<W: Work>(&self, works: Vec<W>, rho: f64, steps: Steps) -> Result<Euclidean<W>> {
+        let starts = self.starts(&works)?;
+        Euclidean::new(
+            works,
+            self.graph.clone(),
+            rho,
+            &starts,
+            self.settings(steps),
+        )
+    }
+
+    /// Agents with subspaces at their starts.
     pub fn simulation<W: Work + Clone>(
         &self,
         works: Vec<W>,
         rho: f64,
         steps: Steps,
     ) -> Result<Simulation<W>> {
+        let starts = self.starts(&works)?;
+        Simulation::new(
+            works,
+            self.graph.clone(),
+            rho,
+            &starts,
+            self.settings(steps),
+        )
+    }
+
+    /// Where agents start: a subspace each, or one for all.
+    fn starts<W: Work>(&self, works: &[W]) -> Result<Vec<Mat<f64>>> {
         let options = self.options;
         let random = |side: u64| {
             let entry = |i, j| normal_at(options.seed, side, i as u64, j as u64);
             qf(&Mat::from_fn(works[0].dimension(), options.rank, entry))
         };
-        let usual = match steps {
-            Steps::Own => GossipInit::Own,
-            // As in the paper.
-            Steps::Given { .. } => GossipInit::Shared,
-        };
-        let starts: Vec<Option<Mat<f64>>> = match options.init.unwrap_or(usual) {
+        let starts: Vec<Option<Mat<f64>>> = match options.init {
             GossipInit::Own => map_blocks(works.len(), 1, options.thread_count(), |i| {
                 alone(&works[i.start], options.rank, options.seed)
             }),
@@ -124,9 +151,7 @@ impl<'a, 'r> Talk<'a, 'r> {
                 .collect(),
         };
         let starts: Option<Vec<Mat<f64>>> = starts.into_iter().collect();
-        let starts = starts.ok_or_else(|| Error::failure("no subspace to start from was found"))?;
-        let graph = self.graph.clone();
-        Simulation::new(works, graph, rho, &starts, self.settings(steps))
+        starts.ok_or_else(|| Error::failure("no subspace to start from was found"))
     }
 
     fn settings(&self, steps: Steps) -> Settings {
@@ -145,15 +170,15 @@ impl<'a, 'r> Talk<'a, 'r> {
         works: Vec<W>,
         rho: f64,
         steps: Steps,
-    ) -> Result<Simulation<W>> {
-        let mut simulation = self.simulation(works, rho, steps)?;
+    ) -> Result<Crowd<W>> {
+        let mut crowd = self.crowd(works, rho, steps)?;
         for slot in 1..=self.slots {
-            simulation.slot()?;
+            crowd.slot()?;
             if slot % self.every == 0 || !self.driver.run.goes_on() {
                 self.go_on()?;
             }
         }
-        Ok(simulation)
+        Ok(crowd)
     }
 
     /// The run itself, from the start or from a checkpoint.
@@ -162,32 +187,36 @@ impl<'a, 'r> Talk<'a, 'r> {
         works: Vec<W>,
         rho: f64,
         decided: &Decided,
-    ) -> Result<Simulation<W>> {
+    ) -> Result<Crowd<W>> {
         self.driver.decided(decided)?;
         let steps = self.steps(decided);
-        let mut simulation = match self.resumed.take() {
-            None => {
-                let simulation = self.simulation(works, rho, steps)?;
-                self.driver.start(told(&simulation.status()));
-                simulation
+        let mut crowd = match (self.resumed.take(), self.options.geometry) {
+            (None, _) => {
+                let crowd = self.crowd(works, rho, steps)?;
+                self.driver.start(told(&crowd.status()));
+                crowd
             }
-            Some(state) => {
+            (Some(state), GossipGeometry::Grassmann) => {
                 let (graph, settings) = (self.graph.clone(), self.settings(steps));
                 let rank = self.options.rank;
-                Simulation::restore(works, graph, rho, rank, settings, &state.bytes)?
+                let found = Simulation::restore(works, graph, rho, rank, settings, &state.bytes);
+                Crowd::Grassmann(found?)
+            }
+            (Some(state), GossipGeometry::Euclidean) => {
+                Crowd::Euclidean(self.euclidean(works, rho, steps)?.restored(&state.bytes)?)
             }
         };
         while self.driver.course.counters.steps < self.slots {
-            simulation.slot()?;
-            let simulation = &simulation;
+            crowd.slot()?;
+            let crowd = &crowd;
             let slots = self.driver.course.counters.steps as usize + 1;
-            let state = || SolverState::new(SOLVER, slots).with_bytes(simulation.checkpoint());
-            if !self.driver.slot(|| told(&simulation.status()), &state) {
+            let state = || SolverState::new(SOLVER, slots).with_bytes(crowd.checkpoint());
+            if !self.driver.slot(|| told(&crowd.status()), &state) {
                 break;
             }
         }
         self.driver.check_interrupted()?;
-        Ok(simulation)
+        Ok(crowd)
     }
 
     /// What models say of the run.
@@ -199,6 +228,7 @@ impl<'a, 'r> Talk<'a, 'r> {
             schedule: self.options.schedule.name().into(),
             steps: decided.steps,
             precondition: self.options.precondition,
+            euclidean: self.options.geometry == GossipGeometry::Euclidean,
             slots: status.slots,
             cost: status.cost,
             consensus: status.consensus,
@@ -229,6 +259,8 @@ impl<'a, 'r> Talk<'a, 'r> {
             .with("step_a", decided.steps.map(|steps| steps.0))
             .with("step_b", decided.steps.map(|steps| steps.1))
             .with("precondition", card.precondition)
+            .with("geometry", self.options.geometry.name())
+            .with("init", self.options.init.name())
             .with("slots", status.slots)
             .with("cost", status.cost)
             .with("consensus", status.consensus)

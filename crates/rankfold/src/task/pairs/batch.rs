@@ -31,7 +31,10 @@ impl Pairs {
             PairsSolver::Online => {
                 return Err(Error::input("the solver `online` does not learn in batch"));
             }
-            PairsSolver::Descent => Solver::Descent(Armijo::default()),
+            PairsSolver::Descent => Solver::Descent(Armijo {
+                longest: self.first_step,
+                ..Armijo::default()
+            }),
             PairsSolver::Cg => Solver::ConjugateGradient {
                 precondition: false,
             },

@@ -74,6 +74,10 @@ options! {
         /// Iterations of a batch solver at most [default: 200].
         iterations: Option<u64> = None,
             for "solvers other than `online`" if |o| !o.is_online(), effect Length;
+        /// s₀ of descent: the first step tried is s₀/‖gradient‖, halved until the cost falls enough
+        /// [default: the minimum of the local model].
+        first_step: Option<f64> = None, in Range::POSITIVE,
+            for "`--solver descent`" if |o| o.solver == PairsSolver::Descent;
         /// Step size of online learning [default: the best of several in a short trial]. In
         /// batch it is kept for later updates.
         step_size: Option<f64> = None, in Range::POSITIVE;

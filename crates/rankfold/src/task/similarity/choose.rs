@@ -129,7 +129,7 @@ impl Similarity {
         run: &mut Run<'_>,
     ) -> Result<(Choice, Vec<Trial>)> {
         let usual = self.usual();
-        let open = self.steps.is_none() && self.epochs.is_none();
+        let open = self.steps.is_none() && self.epochs.is_none() && !self.as_published;
         let by_classes = data.triplets.is_none() && data.data.objects.is_none();
         let starts = [Rule::LoretaPsd, Rule::Loreta].contains(&self.rule());
         // Rows that are held out for the whole run are held out here as well.

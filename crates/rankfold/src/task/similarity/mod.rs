@@ -23,7 +23,7 @@ use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
 use crate::model::{Metrics, Model, Normalize, Projection, Reading, Scaling, Score, Weight};
-use crate::online::{AromaOptions, Rule, Shape, Step, UpdateOn};
+use crate::online::{AromaOptions, InnerSteps, Rule, Shape, Step, UpdateOn};
 use crate::options::{Options, Range};
 use crate::random::normal_at;
 use crate::sample::{Given, Triplets};
@@ -137,6 +137,12 @@ options! {
         /// Largest relative change of W that one step may make; `inf` for none.
         step_limit: f64 = Step::LIMIT, in Range::LIMIT,
             for "learners on a manifold, such as `loreta-psd`" if |o| o.rule().has_limit();
+        /// Steps on the core matrix between two full steps, s in the paper.
+        inner_steps: u64 = 3, in Range::COUNT,
+            for "`manifold-identification`" if Similarity::has_inner_steps;
+        /// Size of these steps, η₂ in the paper [default: the best of seven in a short trial].
+        inner_size: Option<f64> = None, in Range::POSITIVE,
+            for "`manifold-identification`" if Similarity::has_inner_steps;
         /// Let the step shrink: it is half as long after this many triplets, and a third after
         /// twice as many.
         decay: Option<f64> = None, in Range::POSITIVE,
@@ -179,6 +185,10 @@ options! {
         /// on held-out rows; else cosine for symmetric low-rank learners such as `loreta-psd`,
         /// dot for the others].
         score: Option<Score> = None, among ["dot", "cosine", "classes"];
+        /// Learn as the papers print it: from the identity, without a limit of steps, scored by
+        /// the dot product, and nothing chosen but the step size. Other options still hold.
+        as_published: bool = false,
+            for "learners on a manifold, such as `loreta-psd`" if |o| o.rule().has_limit();
         shared seed;
         shared threads;
         /// Weight features by how rare they are; the model keeps the weights.
@@ -206,6 +216,10 @@ impl Similarity {
 
     fn has_steps(&self) -> bool {
         !(self.rule().is_passive_aggressive() || self.rule().is_aroma())
+    }
+
+    fn has_inner_steps(&self) -> bool {
+        self.rule() == Rule::ManifoldIdentification
     }
 
     fn has_candidates(&self) -> bool {
@@ -240,12 +254,43 @@ impl Similarity {
         }
     }
 
+    /// The steps between full ones of this size, where nothing was tried.
+    fn inner(&self, step_size: f64) -> InnerSteps {
+        let usual = InnerSteps::default();
+        InnerSteps {
+            count: self.inner_steps,
+            size: match self.inner_size {
+                Some(size) if step_size > 0.0 => size / step_size,
+                _ => usual.size,
+            },
+        }
+    }
+
+    /// The options with what `as_published` stands for, where nothing else is asked for.
+    pub(super) fn published(&self) -> Self {
+        if !self.as_published {
+            return self.clone();
+        }
+        let usual = Self::default();
+        let mut options = self.clone();
+        if self.step_limit == usual.step_limit {
+            options.step_limit = f64::INFINITY;
+        }
+        if self.standardize == usual.standardize {
+            options.standardize = Scaling::None;
+        }
+        options.init = self.init.or(Some(Init::Identity));
+        options.score = self.score.or(Some(Score::Dot));
+        options
+    }
+
     /// The options with the learner that these data are learned by.
     fn for_data<R>(&self, data: &TrainingData<'_, R>) -> Self {
-        self.clone().learner(match (self.learner, data.objects) {
-            (None, Some(_)) => Rule::Loreta,
-            _ => self.rule(),
-        })
+        self.published()
+            .learner(match (self.learner, data.objects) {
+                (None, Some(_)) => Rule::Loreta,
+                _ => self.rule(),
+            })
     }
 
     /// Checks all options at once; a session does so too.

@@ -2,7 +2,7 @@
 //! validation rows.
 
 use super::choose::Choice;
-use super::step_size::{self, Prefer};
+use super::step_size::{self, Prefer, Short};
 use super::stepper::Stepper;
 use super::{
     Classified, Init, Negatives, Select, Similarity, SimilarityData, evaluate, evaluate_among,
@@ -103,6 +103,20 @@ impl Similarity {
                 work.trials.extend(trials);
             }
         }
+        if options.has_inner_steps() {
+            match options.inner_size {
+                Some(size) => {
+                    let size = size / work.stepper.step.size;
+                    work.stepper.set_inner_size(size);
+                }
+                None => {
+                    let (inputs, stepper) = (&work.inputs, &work.stepper);
+                    let (size, trials) = choose_inner(&options, inputs, stepper, course.total)?;
+                    work.stepper.set_inner_size(size);
+                    work.trials.extend(trials);
+                }
+            }
+        }
         Session::new(work, course)
     }
 
@@ -131,6 +145,9 @@ impl Similarity {
         let (seen, distances) = (card.counters.steps, card.distances);
         let (mut work, course) = options.work(inputs, form, seen, distances, choice)?;
         work.stepper.step.size = card.step_size;
+        if let Some(inner) = card.inner_steps {
+            work.stepper.set_inner_size(inner.size);
+        }
         Session::resumed(work, course, checkpoint)
     }
 
@@ -152,6 +169,7 @@ impl Similarity {
             decay: self.decay,
             distances,
             aroma: self.rule().is_aroma().then(|| self.aroma()),
+            inner_steps: self.has_inner_steps().then(|| self.inner(step_size)),
             init: self.init_or_default().name().into(),
             ..Card::new(self.rule().name())
         }
@@ -184,14 +202,8 @@ impl Similarity {
     }
 }
 
-/// Tries every candidate of the step size on triplets apart from those that judge it.
-pub(super) fn choose_step<R: Real>(
-    options: &Similarity,
-    inputs: &Inputs<'_, R>,
-    start: &Stepper<R>,
-    total: u64,
-    init: Init,
-) -> Result<(f64, Vec<Trial>)> {
+/// Triplets of a short trial, and others that judge it.
+fn short<R: Real>(options: &Similarity, inputs: &Inputs<'_, R>, total: u64) -> Result<Short> {
     let seed = options.seed;
     let mut steps = match options.rule() {
         Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
@@ -230,8 +242,26 @@ pub(super) fn choose_step<R: Real>(
             }
         }
     };
+    Ok(Short {
+        training,
+        steps,
+        judge,
+    })
+}
+
+/// Tries every candidate of the step size on triplets apart from those that judge it.
+pub(super) fn choose_step<R: Real>(
+    options: &Similarity,
+    inputs: &Inputs<'_, R>,
+    start: &Stepper<R>,
+    total: u64,
+    init: Init,
+) -> Result<(f64, Vec<Trial>)> {
+    let short = short(options, inputs, total)?;
     let grid = step_size::grid(options.rule(), options.batch);
-    let rows = inputs.sides();
+    let mut start = start.clone();
+    // Full steps are chosen first, with steps between them that change little.
+    start.set_inner_size(step_size::INNER[0]);
     let hard = options.negatives != Negatives::Random;
     // A start that tells classes apart already has more to lose than to gain.
     let told = init == Init::Ridge;
@@ -240,9 +270,28 @@ pub(super) fn choose_step<R: Real>(
         false => Prefer::Large,
     };
     let count = HELD_OUT_TRIPLETS;
-    let trials = step_size::trials(start, &grid, rows, &training, steps, &judge, count);
+    let set = |stepper: &mut Stepper<R>, size| stepper.step.size = size;
+    let trials = step_size::trials(&start, &grid, set, inputs.sides(), &short, count);
     let shown = |t: &step_size::Trial| Trial::of("step_size", t.size, "wrong_triplets", t.wrong);
     let size = step_size::best(&trials, count, prefer);
+    Ok((size, trials.iter().map(shown).collect()))
+}
+
+/// The same for the steps between full ones, whose size is known.
+fn choose_inner<R: Real>(
+    options: &Similarity,
+    inputs: &Inputs<'_, R>,
+    start: &Stepper<R>,
+    total: u64,
+) -> Result<(f64, Vec<Trial>)> {
+    let short = short(options, inputs, total)?;
+    let (rows, count) = (inputs.sides(), HELD_OUT_TRIPLETS);
+    let grid = step_size::INNER;
+    let trials = step_size::trials(start, &grid, Stepper::set_inner_size, rows, &short, count);
+    let full = start.step.size;
+    let shown =
+        |t: &step_size::Trial| Trial::of("inner_size", t.size * full, "wrong_triplets", t.wrong);
+    let size = step_size::best(&trials, count, Prefer::Small);
     Ok((size, trials.iter().map(shown).collect()))
 }
 
@@ -377,6 +426,7 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
         Card {
             score: self.choice.score,
             init: self.choice.init.name().into(),
+            inner_steps: self.options.has_inner_steps().then_some(self.stepper.inner),
             ..self.options.card(self.stepper.step.size, distances)
         }
     }
@@ -402,6 +452,10 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
     }
 
     fn describe(&self, mut report: Report) -> Report {
+        if self.options.has_inner_steps() {
+            let size = self.stepper.inner.size * self.step_size();
+            report = report.with("inner_size", size);
+        }
         if self.options.rule().is_aroma() {
             report = report
                 .with("confidence_r", self.step_size())

@@ -2,7 +2,7 @@
 
 use super::stepper::Stepper;
 use crate::Real;
-use crate::online::{Learner, Rule, Step};
+use crate::online::{Learner, Rule};
 use crate::sample::Triplets;
 use crate::task::triplet::{Sides, TripletRows};
 
@@ -25,6 +25,9 @@ pub(super) fn grid(rule: Rule, batch: usize) -> [f64; 7] {
     grid.map(|size| size * batch as f64)
 }
 
+/// Candidates of the steps between full ones, as multiples of these.
+pub(super) const INNER: [f64; 7] = [1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1];
+
 /// What a candidate reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trial {
@@ -33,30 +36,33 @@ pub(super) struct Trial {
     pub wrong: f64,
 }
 
+/// What trials learn from, and what judges them.
+pub(super) struct Short {
+    pub training: Triplets,
+    pub steps: u64,
+    pub judge: Triplets,
+}
+
 /// Trains a copy of the start with each candidate on the same triplets and
 /// judges it on `held_out` triplets of a source apart. Where negatives are hard
 /// ones, it is judged by such.
 pub(super) fn trials<R: Real>(
     start: &Stepper<R>,
     grid: &[f64],
+    set: fn(&mut Stepper<R>, f64),
     rows: Sides<'_, R>,
-    training: &Triplets,
-    steps: u64,
-    judge: &Triplets,
+    short: &Short,
     held_out: usize,
 ) -> Vec<Trial> {
     let trial = |&size: &f64| {
         let mut stepper = start.clone();
-        let mut source = training.clone();
-        stepper.step = Step {
-            size,
-            ..stepper.step
-        };
+        let mut source = short.training.clone();
+        set(&mut stepper, size);
         let mut done = 0;
-        while done < steps {
+        while done < short.steps {
             done += stepper.take(rows, &mut source, done).0;
         }
-        let mut source = judge.clone();
+        let mut source = short.judge.clone();
         // A margin that is not a number is as wrong as can be.
         let mut is_wrong = || {
             let triplet = stepper.draw(rows, &mut source);

@@ -4,7 +4,7 @@
 use super::{Negatives, Select, Similarity};
 use crate::form::{Form, Query};
 use crate::model::Distances;
-use crate::online::{AnyLearner, Learned, Learner, RankOne, Step};
+use crate::online::{AnyLearner, InnerSteps, Learned, Learner, RankOne, Step};
 use crate::sample::{Triplet, Triplets};
 use crate::task::decayed;
 use crate::task::triplet::{Examples, Sides, TripletRows};
@@ -17,6 +17,8 @@ pub(super) struct Stepper<R> {
     pub examples: Examples<R>,
     /// The step at the start.
     pub step: Step,
+    /// The steps between full ones, of manifold identification.
+    pub inner: InnerSteps,
     decay: Option<f64>,
     batch: usize,
     negatives: Negatives,
@@ -35,8 +37,11 @@ impl<R: Real> Stepper<R> {
         seen: u64,
         distances: Option<Distances>,
     ) -> Result<Self> {
+        let inner = options.inner(f64::NAN);
+        let learner = AnyLearner::new(options.rule(), form, seen)?;
         Ok(Stepper {
-            learner: AnyLearner::new(options.rule(), form, seen)?.with_aroma(options.aroma()),
+            learner: learner.with_aroma(options.aroma()).with_inner_steps(inner),
+            inner,
             examples: Examples::new(distances),
             step: Step {
                 size: f64::NAN,
@@ -51,6 +56,14 @@ impl<R: Real> Stepper<R> {
             chosen: Vec::new(),
             differences: Vec::new(),
         })
+    }
+
+    /// Sets the size of steps between full ones, as a multiple of that of full ones.
+    pub fn set_inner_size(&mut self, size: f64) {
+        self.inner.size = size;
+        if let AnyLearner::ManifoldIdentification(learner) = &mut self.learner {
+            learner.set_inner_steps(self.inner);
+        }
     }
 
     /// Takes one step after `done` triplets. Says how many triplets it used, and
