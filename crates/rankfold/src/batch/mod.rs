@@ -21,6 +21,7 @@ mod directions;
 mod distances;
 mod fitted;
 mod itml;
+mod label_logistic;
 mod label_ridge;
 mod lifted;
 mod margins;

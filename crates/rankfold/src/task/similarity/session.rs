@@ -117,7 +117,7 @@ impl Similarity {
         options.check()?;
         checkpoint.check_options(&options)?;
         let state: State = checkpoint.state()?;
-        let choice = state.decided()?.unwrap_or_else(|| options.usual());
+        let choice = checkpoint.decided()?.unwrap_or_else(|| options.usual());
         let mut inputs = Inputs::new(&options.as_chosen(&choice), data)?;
         let Sides { left, right } = inputs.sides();
         let shape = (left.columns(), right.columns());
