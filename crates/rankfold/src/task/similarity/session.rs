@@ -32,6 +32,8 @@ const HELD_OUT: u64 = 2;
 
 /// Triplets of a pre-training run, and held-out ones that judge it.
 const PRETRAINING_STEPS: u64 = 5_000;
+/// More, because descent on plain factors gains by long steps at first and loses later.
+const PRETRAINING_STEPS_ON_FACTORS: u64 = 30_000;
 /// Fewer, because a step of LEGO passes over the whole matrix.
 const PRETRAINING_STEPS_OF_LEGO: u64 = 300;
 const HELD_OUT_TRIPLETS: usize = 10_000;
@@ -195,6 +197,10 @@ pub(super) fn choose_step<R: Real>(
     let seed = options.seed;
     let mut steps = match options.rule() {
         Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
+        Rule::Gradient | Rule::GradientPsd => {
+            let longer = PRETRAINING_STEPS_ON_FACTORS.min(total / 4);
+            longer.max(PRETRAINING_STEPS) * options.batch as u64
+        }
         _ => PRETRAINING_STEPS * options.batch as u64,
     }
     .min(total.max(1));
