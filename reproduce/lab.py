@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,25 +20,38 @@ BINARY = ROOT / "target" / "release" / "rankfold"
 class Lab:
     """Experiments that are run once for each binary."""
 
-    def __init__(self, keep, data):
+    def __init__(self, keep, data, builds=()):
         self.keep, self.data = Path(keep), Path(data)
         self.folder = Path(tempfile.mkdtemp(prefix="rankfold-"))
-        self.build = hashlib.sha256(BINARY.read_bytes()).hexdigest()[:12]
+        # A copy, so that a build in the meantime changes nothing.
+        self.binary = Path(shutil.copy(BINARY, self.folder))
+        self.build = hashlib.sha256(self.binary.read_bytes()).hexdigest()[:12]
+        # Builds whose results still count: nothing that was measured has changed since.
+        self.builds = {self.build, *builds}
         self.kept = json.loads(self.keep.read_text()) if self.keep.exists() else {}
 
     def once(self, name, version, work):
         """What `work` measures; kept as long as the version is the same."""
         kept = self.kept.get(name)
-        if kept is None or kept["version"] != version:
+        known = self.builds if version == self.build else {version}
+        if kept is None or kept["version"] not in known:
             print(f"  {name}", file=sys.stderr, flush=True)
             kept = {"version": version, **work()}
             self.kept[name] = kept
             self.keep.write_text(json.dumps(self.kept, indent=1, sort_keys=True) + "\n")
         return kept
 
+    def said(self):
+        """What the page should say where results of several builds stand together."""
+        others = {kept["version"] for kept in self.kept.values()} & self.builds - {self.build}
+        if not others:
+            return ""
+        return (f"\nSome lines of rankfold were measured by an earlier build ({', '.join(sorted(others))}, in peers.json) "
+                "and kept, because what they measure has not changed since.\n")
+
     def rankfold(self, *words):
         """The JSON that a command prints, and its CPU seconds."""
-        command = [str(BINARY), *map(str, words), "--json", "--quiet"]
+        command = [str(self.binary), *map(str, words), "--json", "--quiet"]
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(command, stdout=out, stderr=err)
             _, status, used = os.wait4(process.pid, 0)
@@ -63,7 +77,10 @@ def measured(work):
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as source:
-        fine, result = pickle.load(source)
+        try:
+            fine, result = pickle.load(source)
+        except EOFError:
+            fine, result = False, "the process died"
     _, _, used = os.wait4(child, 0)
     if not fine:
         raise RuntimeError(result)

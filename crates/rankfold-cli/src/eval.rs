@@ -41,7 +41,7 @@ use crate::train_pairs::read_pairs;
 ///
 /// A model of pairs is measured by how far its values are from those of --pairs: the
 /// root of the mean squared error, and the mean absolute one. The baseline is the mean
-/// of the values in training.
+/// of the values in training; with --train also the means of the two sides.
 ///
 /// A metric is measured by its k-NN error: how often the class of a row is not that of
 /// most of its nearest rows of --train, or of DATA itself without --train. The baselines
@@ -107,7 +107,8 @@ pub struct Eval {
     pairs: Option<PathBuf>,
 
     /// The rows whose nearest vote for a class, for a metric [default: the other rows of DATA]; those
-    /// that baselines learn from, for a ranking and a model of tasks
+    /// that baselines learn from, for a ranking and a model of tasks; for a model of pairs the
+    /// pairs that they learn from
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
 
@@ -168,7 +169,7 @@ impl Eval {
             Knowledge::Similarity(_) => &["labels", "objects", "object_labels", "score"],
             Knowledge::Metric => &["labels", "train", "neighbors"],
             Knowledge::Ranking(_) => &["labels", "train"],
-            Knowledge::Pairs { .. } => &["objects", "pairs"],
+            Knowledge::Pairs { .. } => &["objects", "pairs", "train"],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &["labels", "pairs", "clusters"],
             Knowledge::Completion(_) => &["columns", "train", "top"],
             Knowledge::Recommend(_) => &["columns", "train", "top"],
@@ -347,7 +348,10 @@ impl Eval {
             objects.map(|path| model.read_side::<R>(&self.fields.of_all(path), Side::Right));
         let objects = objects.transpose()?;
         let pairs = read_pairs(pairs, &rows, objects.as_ref())?;
-        let found = model.evaluate_pairs(&rows, objects.as_ref(), &pairs);
+        let train = self.train.as_ref();
+        let train = train.map(|path| read_pairs(path, &rows, objects.as_ref()));
+        let train = train.transpose()?;
+        let found = model.evaluate_pairs(&rows, objects.as_ref(), &pairs, train.as_deref());
         found.map_err(|e| placed(self.in_model(e), self.data(), self.objects.as_ref()))
     }
 

@@ -18,18 +18,20 @@ use crate::table::Table;
 /// Learn to rank labels
 ///
 /// Learns a low-rank matrix W and a bias a label, score = rowᵀ W label + bias, from
-/// rows that carry several labels each, one row after the other: labels of a row
-/// should score above all others. Rows without labels are counted and left out.
+/// rows that carry several labels each: labels of a row should score above all others.
+/// It starts from ridge regression in closed form and goes on with one row after the
+/// other; what is not given is chosen on held-out rows. Rows without labels are counted
+/// and left out.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  rankfold train ranking train.svm -o model.safetensors --weight tfidf --normalize l2
-      labels are comma-separated numbers; rank 50, ten passes, the step size chosen by a short trial
+  rankfold train ranking train.svm -o model.safetensors
+      labels are comma-separated numbers; weights, scales, rank and length are chosen
   rankfold train ranking train.svm -o m.safetensors --label-names labels.txt --rank 100 --seed 1 \\
-      --valid-fraction 0.1 --patience 3 --curve curve.jsonl
+      --valid-fraction 0.1 --curve curve.jsonl
       label 0 has the name in the first line of labels.txt; keeps the best model by mAP on a tenth
-      of the rows, stops when it no longer improves
-  rankfold train ranking train.svm -o m.safetensors --sampler warp --average
-      does not score all labels at every step: for many labels
+      of the rows
+  rankfold train ranking train.svm -o m.safetensors --init zero --sampler warp --average --epochs 40
+      from nothing, one row after the other
   rankfold train ranking train.svm -o m.safetensors --learner perceptron --step-size 0.1
       a full matrix, to compare with")]
 pub struct TrainRanking {

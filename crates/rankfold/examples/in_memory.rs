@@ -73,7 +73,7 @@ fn pairs() -> Result<()> {
         valid: None,
     };
     let fit = Pairs::default().rank(2).fit_with(from, Run::default())?;
-    let found = fit.model.evaluate_pairs(&data, None, &known)?;
+    let found = fit.model.evaluate_pairs(&data, None, &known, None)?;
     println!("pairs: rmse {:.3}", found.metrics["rmse"]);
     println!(
         "  value of rows 0 and 3: {:.3}",

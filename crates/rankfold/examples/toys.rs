@@ -148,7 +148,7 @@ fn ranks(whole: bool, parts: usize) -> Result<Vec<Line>> {
                     .step_size(1e-4)
                     .seed(part as u64);
                 let model = options.fit(toy.data(), &train)?;
-                let found = model.evaluate_pairs(&toy.left, Some(&toy.right), &test)?;
+                let found = model.evaluate_pairs(&toy.left, Some(&toy.right), &test, None)?;
                 sum += found.metrics["rmse"] / parts as f64;
             }
             points.push((rank as f64, sum));

@@ -934,7 +934,7 @@ fn bad_input_is_refused() {
         ),
         (
             &["--regularization", "1"],
-            "--regularization applies only to learners with a penalty: not `auto`, `bayes`, `svp` and `optspace`",
+            "--regularization applies only to learners with a penalty: not `auto`, `bayes`, `svp`, `optspace` and `loreta`",
         ),
         (
             &["--learner", "als", "--step-size", "1"],

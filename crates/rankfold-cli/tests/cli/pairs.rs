@@ -94,6 +94,13 @@ fn pairs_go_through_every_command() {
     assert!(found["metrics"]["mae"].as_f64().unwrap() <= rmse(&found));
     let said = place.run(&EVAL);
     assert!(said.stdout.contains("rmse") && said.stdout.contains("18 pairs"));
+    let beside = place.run(&[&EVAL[..], &["--train", "train.csv", "--json"]].concat());
+    let beside = beside.json();
+    let name = |i: usize| beside["baselines"][i]["name"].as_str().unwrap().to_owned();
+    assert_eq!((name(0), name(1)), ("mean".into(), "sides".into()));
+    assert_eq!(beside["metrics"], found["metrics"]);
+    let sides = rmse(&beside["baselines"][1]);
+    assert!(sides.is_finite() && sides != rmse(&beside["baselines"][0]));
 
     let predict = |input: &str, more: &[&str]| {
         let run = [

@@ -283,6 +283,8 @@ fn every_learner_and_option_learns() {
         &["--learner", "perceptron", "--step-size", "0.3"],
         &["--learner", "group-perceptron", "--step-size", "0.3"],
         &[
+            "--sampler",
+            "top",
             "--gradient",
             "summed",
             "--init",
@@ -295,6 +297,7 @@ fn every_learner_and_option_learns() {
         &["--init", "identity", "--step-size", "0.3"],
         &["--init", "gaussian", "--step-size", "0.3"],
         &["--average", "--epochs", "10", "--step-size", "0.3"],
+        &["--seed", "1"],
         &[
             "--init",
             "zero",
@@ -400,6 +403,10 @@ fn bad_input_is_refused_and_old_files_stay() {
         (
             &["--learner", "passive-aggressive"],
             "--step-size applies only to learners other than `passive-aggressive`",
+        ),
+        (
+            &["--popularity", "1"],
+            "--popularity applies only to starts other than `ridge`",
         ),
         (
             &["--patience", "3"],

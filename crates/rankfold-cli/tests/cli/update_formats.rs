@@ -117,7 +117,7 @@ fn labelled_rows_and_ratings_are_files_of_training() {
     let columns = "--columns userId,movieId,rating";
     run(
         &place,
-        "train ranking rows.svm -o r.st --rank 2 --epochs 3 --seed 1 --quiet",
+        "train ranking rows.svm -o r.st --rank 2 --epochs 3 --seed 1 --init zero --quiet",
     );
     let line = |i: i32| {
         let label = i % 3;

@@ -35,8 +35,15 @@ use faer::{Accum, Mat, MatRef, Par};
 /// Features or rows up to which all directions are found.
 const EXACT: usize = 640;
 
-/// Directions of larger data.
-const DIRECTIONS: usize = 640;
+/// Directions of larger data: blocks of as many as there are labels, at least and at most
+/// so many in all.
+const BLOCKS: usize = 8;
+const LEAST: usize = 160;
+const MOST: usize = 640;
+
+/// Work that bounds the directions: features times directions squared, and entries of rows
+/// times directions.
+const WORK: f64 = 2e10;
 
 /// Eigenvalues below this share of the largest are rounding.
 const TINY: f64 = 1e-12;
@@ -98,14 +105,41 @@ pub struct Reduced {
     pub rank: usize,
 }
 
+impl Reduced {
+    /// The same with both factors of a column of one length.
+    pub(super) fn balanced(mut self) -> Self {
+        for j in 0..self.left.ncols() {
+            let (left, right) = (self.left.col_mut(j), self.right.col_mut(j));
+            let (a, b) = (left.norm_l2(), right.norm_l2());
+            if a > 0.0 && b > 0.0 {
+                let scale = (b / a).sqrt();
+                left.iter_mut().for_each(|v| *v *= scale);
+                right.iter_mut().for_each(|v| *v /= scale);
+            }
+        }
+        self
+    }
+}
+
+impl LabelFit {
+    /// All directions of a solution by factors.
+    pub(super) fn of(reduced: &Reduced, offset: Vec<f64>, penalty: f64) -> Self {
+        LabelFit {
+            coefficients: &reduced.left * reduced.right.transpose(),
+            offset,
+            penalty,
+        }
+    }
+}
+
 impl LabelRidge {
     /// Prepares all solutions for rows whose labels, numbers below `count`, are given by
-    /// the number of the row. At most so many directions are sought in large data.
+    /// the number of the row. In large data this share of the usual directions is sought.
     pub fn new<'a, R: Real>(
         rows: &Rows<R>,
         labels: impl Fn(usize) -> &'a [u32] + Sync,
         count: usize,
-        directions: Option<usize>,
+        directions: f64,
         seed: u64,
         threads: usize,
     ) -> Result<Self> {
@@ -128,8 +162,11 @@ impl LabelRidge {
         let share: Vec<f64> = times.iter().map(|&t| t as f64 / n.max(1) as f64).collect();
         let total = times.iter().zip(&share).map(|(&t, s)| t as f64 * (1.0 - s));
         let total = total.sum();
-        let most = directions.unwrap_or(DIRECTIONS).min(n).min(p);
-        let bytes = 8 * (most as u128) * (3 * p + 2 * count + 4 * most) as u128;
+        let usual = (BLOCKS.saturating_mul(count)).clamp(LEAST, MOST) as f64;
+        let usual = usual.min((WORK / p.max(1) as f64).sqrt());
+        let usual = usual.min(WORK / rows.nnz().max(1) as f64);
+        let most = ((directions * usual) as usize).max(1).min(n).min(p);
+        let bytes = 8 * (most as u128) * (n + 3 * p + 2 * count + 4 * most) as u128;
         memory::require(bytes, "ridge regression on these rows")?;
         let targets = Targets {
             labels: &labels,
@@ -182,6 +219,31 @@ impl LabelRidge {
     /// The directions that were found.
     pub fn directions(&self) -> usize {
         self.values.len()
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn shares(&self) -> &[f64] {
+        &self.share
+    }
+
+    pub(super) fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The variance of a typical label: the penalty of logistic regression is about as many
+    /// times that of ridge regression.
+    pub fn typical(&self) -> f64 {
+        self.typical
+    }
+
+    /// The logarithm of the odds of a label that this share of rows has.
+    pub fn logit(&self, share: f64) -> f64 {
+        let least = 0.5 / self.rows.max(1) as f64;
+        let share = share.clamp(least, 1.0 - least);
+        (share / (1.0 - share)).ln()
     }
 
     /// The penalty of ridge regression by generalized cross-validation: the one that makes
@@ -242,9 +304,7 @@ impl LabelRidge {
     /// The score of a label that this share of rows has, where nothing is known of a row:
     /// ∫ (t(1−t))^−b dt from a half, on the scale of a typical label.
     fn link(&self, share: f64, shape: Shape) -> f64 {
-        let least = 0.5 / self.rows.max(1) as f64;
-        let share = share.clamp(least, 1.0 - least);
-        let end = (share / (1.0 - share)).ln();
+        let end = self.logit(share);
         // By t = 1 / (1 + e^−u) the slope is (t(1−t))^(1−b), which is smooth. Simpson's rule.
         let slope = |u: f64| {
             let t = 1.0 / (1.0 + (-u).exp());
@@ -264,7 +324,7 @@ impl LabelRidge {
         let root = |i: usize| (self.values[i] + fit.penalty).sqrt();
         let fitted = Mat::from_fn(r, labels, |i, j| root(i) * coefficients[(i, j)]);
         // From the side that has fewer.
-        let (mut left, mut right, squares) = match labels <= r {
+        let (left, right, squares) = match labels <= r {
             true => {
                 let (squares, vectors) = symmetric::eigen(&(fitted.transpose() * &fitted))?;
                 let vectors = vectors.reverse_cols().to_owned();
@@ -281,16 +341,7 @@ impl LabelRidge {
         let largest = squares.last().copied().unwrap_or(0.0);
         let counts = |s: &&f64| **s > TINY * largest;
         let rank = squares.iter().rev().take_while(counts).count();
-        // Both factors of a column are of one length.
-        for j in 0..left.ncols() {
-            let (a, b) = (left.col(j).norm_l2(), right.col(j).norm_l2());
-            if a > 0.0 && b > 0.0 {
-                let scale = (b / a).sqrt();
-                left.col_mut(j).iter_mut().for_each(|v| *v *= scale);
-                right.col_mut(j).iter_mut().for_each(|v| *v /= scale);
-            }
-        }
-        Some(Reduced { left, right, rank })
+        Some(Reduced { left, right, rank }.balanced())
     }
 
     /// The coordinates of rows along the directions: (x − mean)ᵀ V.
@@ -582,7 +633,7 @@ fn orthonormal(
 }
 
 /// A product of matrices, some columns at a time.
-fn product(left: MatRef<'_, f64>, right: MatRef<'_, f64>, threads: usize) -> Mat<f64> {
+pub(super) fn product(left: MatRef<'_, f64>, right: MatRef<'_, f64>, threads: usize) -> Mat<f64> {
     let blocks = map_blocks(right.ncols(), BLOCK, threads, |range| {
         let part = right.subcols(range.start, range.len());
         let mut out = Mat::zeros(left.nrows(), range.len());
@@ -597,13 +648,13 @@ fn product(left: MatRef<'_, f64>, right: MatRef<'_, f64>, threads: usize) -> Mat
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::SparseVec;
     use crate::manifold::tests::matrix;
 
     /// Rows of which some entries are zero, and labels that follow from them and chance.
-    fn example(n: usize, p: usize, count: usize, keep: usize) -> (Rows<f64>, Vec<Vec<u32>>) {
+    pub fn example(n: usize, p: usize, count: usize, keep: usize) -> (Rows<f64>, Vec<Vec<u32>>) {
         let (x, noise) = (matrix(n, p, 3), matrix(n, count, 4));
         let mut rows = Rows::new();
         let mut labels = Vec::new();
@@ -617,7 +668,7 @@ mod tests {
                             .iter()
                             .map(|(j, v)| v * (f64::from((j * 5 + y * 3) % 7) - 3.0))
                             .sum();
-                        signal + noise[(i, y as usize)] > f64::from(y)
+                        signal + noise[(i, y as usize)] > 0.5 * f64::from(y)
                     })
                     .collect(),
             );
@@ -699,7 +750,7 @@ mod tests {
                     scale: 0.75,
                 },
             ] {
-                let whole = LabelRidge::new(&rows, of, count, None, 1, 2).unwrap();
+                let whole = LabelRidge::new(&rows, of, count, 1.0, 1, 2).unwrap();
                 let penalty = 0.3;
                 let fit = whole.fit(penalty, shape);
                 let scales: Vec<f64> = whole
@@ -754,7 +805,7 @@ mod tests {
     fn each_rank_is_the_projection_on_leading_directions() {
         for (n, p, count) in [(40, 9, 6), (40, 4, 7), (12, 30, 5)] {
             let (rows, labels) = example(n, p, count, 10);
-            let ridge = LabelRidge::new(&rows, |i| &labels[i][..], count, None, 1, 1).unwrap();
+            let ridge = LabelRidge::new(&rows, |i| &labels[i][..], count, 1.0, 1, 1).unwrap();
             let fit = ridge.fit(0.7, Shape::default());
             let all = ridge.reduced(&fit).unwrap();
             let (x, y) = (centered(dense(&rows)), centered(targets(&labels, count)));
@@ -784,7 +835,7 @@ mod tests {
     #[test]
     fn the_link_has_the_slope_of_the_scale() {
         let (rows, labels) = example(50, 3, 2, 10);
-        let ridge = LabelRidge::new(&rows, |i| &labels[i][..], 2, None, 1, 1).unwrap();
+        let ridge = LabelRidge::new(&rows, |i| &labels[i][..], 2, 1.0, 1, 1).unwrap();
         // In closed form: the share itself, twice the arc sine of its root, the logit.
         let typical = ridge.typical;
         for share in [0.02, 0.3, 0.5, 0.9_f64] {
@@ -822,7 +873,7 @@ mod tests {
             .map(|i| (0..u32::from(noise[(i, 0)] > 0.0)).collect())
             .collect();
         let penalty = |labels: &[Vec<u32>]| {
-            let ridge = LabelRidge::new(&rows, |i| &labels[i][..], 1, None, 1, 1).unwrap();
+            let ridge = LabelRidge::new(&rows, |i| &labels[i][..], 1, 1.0, 1, 1).unwrap();
             ridge.penalty() / ridge.values[0]
         };
         assert!(penalty(&signal) < 0.1 && penalty(&chance) > 1.0);
@@ -832,7 +883,7 @@ mod tests {
     fn large_data_have_few_directions_and_the_same_bits_for_any_threads() {
         let (rows, labels) = example(700, 660, 5, 1);
         let of = |i: usize| &labels[i][..];
-        let new = |threads| LabelRidge::new(&rows, of, 5, Some(60), 1, threads).unwrap();
+        let new = |threads| LabelRidge::new(&rows, of, 5, 0.375, 1, threads).unwrap();
         let few = new(1);
         assert_eq!(few.directions(), 60);
         let (x, y) = (centered(dense(&rows)), centered(targets(&labels, 5)));
@@ -855,12 +906,12 @@ mod tests {
         rows.push(SparseVec::new().as_row());
         rows.widen(3);
         let labels: [&[u32]; 2] = [&[0], &[0, 1]];
-        let ridge = LabelRidge::new(&rows, |i| labels[i], 2, None, 1, 1).unwrap();
+        let ridge = LabelRidge::new(&rows, |i| labels[i], 2, 1.0, 1, 1).unwrap();
         assert_eq!((ridge.directions(), ridge.penalty()), (0, 1.0));
         let fit = ridge.fit(1.0, Shape::default());
         assert_eq!(ridge.reduced(&fit).unwrap().rank, 0);
         assert!(fit.offset[0] > fit.offset[1]);
         let huge = Rows::from_dense([[1e300, 1.0], [-1e300, 2.0]]).unwrap();
-        assert!(LabelRidge::new(&huge, |i| labels[i], 2, None, 1, 1).is_err());
+        assert!(LabelRidge::new(&huge, |i| labels[i], 2, 1.0, 1, 1).is_err());
     }
 }

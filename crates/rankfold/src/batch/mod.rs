@@ -24,6 +24,7 @@ mod fitted;
 mod implicit;
 mod item_regression;
 mod itml;
+mod label_logistic;
 mod label_ridge;
 mod lifted;
 mod margins;

@@ -23,6 +23,25 @@ pub fn average_precision(scores: &[f64], relevant: &[bool]) -> f64 {
     sum / hits
 }
 
+/// The same where few of many candidates are relevant and listed by number, each once:
+/// without sorting all of them.
+pub fn average_precision_listed(scores: &[f64], relevant: &[u32]) -> f64 {
+    let mut wanted: Vec<f64> = relevant.iter().map(|&j| scores[j as usize]).collect();
+    wanted.sort_by(|a, b| b.total_cmp(a));
+    // How many candidates score at least as much as the i-th, and more than none before it.
+    let mut at_least = vec![0usize; wanted.len() + 1];
+    for score in scores {
+        at_least[wanted.partition_point(|w| w > score)] += 1;
+    }
+    let (mut above, mut sum) = (0, 0.0);
+    for (i, score) in wanted.iter().enumerate() {
+        above += at_least[i];
+        let relevant = wanted.partition_point(|w| w >= score);
+        sum += (i + 1) as f64 / (i + 1 + above.saturating_sub(relevant)) as f64;
+    }
+    sum / wanted.len() as f64
+}
+
 /// The positives among the first `k` candidates, divided by `k`, in the order
 /// of [`average_precision`].
 #[track_caller]
@@ -175,6 +194,23 @@ fn assert_same_length(left: usize, right: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn listed_precision_is_that_of_sorting() {
+        let mut random = crate::random::Random::new(1, 2);
+        for n in [1, 2, 7, 40] {
+            for levels in [1, 3, 1000] {
+                let scores: Vec<f64> = (0..n).map(|_| random.below(levels) as f64).collect();
+                let relevant: Vec<bool> = (0..n).map(|_| random.below(3) == 0).collect();
+                let listed: Vec<u32> = (0..n as u32).filter(|&j| relevant[j as usize]).collect();
+                if !listed.is_empty() {
+                    let want = average_precision(&scores, &relevant);
+                    let got = average_precision_listed(&scores, &listed);
+                    assert!((got - want).abs() < 1e-15, "{got} {want}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn ties_count_against_the_positive_and_nan_ranks_last() {

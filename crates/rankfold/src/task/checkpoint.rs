@@ -49,16 +49,6 @@ pub(super) struct State {
     pub average: Option<AverageState>,
 }
 
-impl State {
-    /// What was decided before the first step.
-    pub fn decided<D: DeserializeOwned>(&self) -> Result<Option<D>> {
-        let decided = self.decided.clone().map(serde_json::from_value);
-        decided
-            .transpose()
-            .map_err(|e| Error::input(format!("the checkpoint is damaged: {e}")))
-    }
-}
-
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct BestState {
     pub counters: Counters,
@@ -171,6 +161,13 @@ impl Checkpoint {
         let own = self.state.get("own").unwrap_or(&self.state);
         serde_json::from_value(own.clone())
             .map_err(|e| self.error(format!("the training state is damaged: {e}")))
+    }
+
+    /// What a run step by step decided before its first step.
+    pub(super) fn decided<D: DeserializeOwned>(&self) -> Result<Option<D>> {
+        let decided = self.state.get("decided").cloned();
+        let decided = decided.map(serde_json::from_value).transpose();
+        decided.map_err(|e| self.error(format!("the training state is damaged: {e}")))
     }
 
     /// The model as it was when the checkpoint was written.

@@ -38,7 +38,10 @@ impl Rank {
     /// the features and the labels. A given rank above either is an error.
     pub(super) fn or(self, rank: usize, features: usize, labels: usize) -> Result<usize> {
         let Some(k) = self.given() else {
-            return Ok(rank.min(features).min(labels).max(1));
+            return match features {
+                0 => Err(Error::input("the rows have no features")),
+                _ => Ok(rank.min(features).min(labels).max(1)),
+            };
         };
         let error = |message: String| Err(Error::option("rank", message));
         if k > features {

@@ -122,7 +122,7 @@ fn models_of_pairs_of_format_1_load() {
     assert_eq!((model.rank(), form_of(&model)), (2, "polar"));
     let data = read_labelled::<f32>(kept("kept.csv")).unwrap();
     let pairs = read_values(kept("kept-pairs.tsv"), &data.lookup(), &data.lookup()).unwrap();
-    let found = model.evaluate_pairs(&data, None, &pairs).unwrap();
+    let found = model.evaluate_pairs(&data, None, &pairs, None).unwrap();
     assert!((found.metrics["rmse"] - 0.38238).abs() < 1e-5);
 }
 

@@ -11,8 +11,8 @@ use rankfold::model::{Normalize, Prior, RankingRule, Sampler, Subgradient};
 use rankfold::online::{GroupPerceptron, Learner, Loreta, Outcome, Perceptron, RankOne, Rule};
 use rankfold::random::{Random, normal_at};
 use rankfold::task::{
-    Checkpoint, Event, Init, Online, Order, RankingSession, WARP_TRIALS, draws, multilabel_hinge,
-    warp,
+    Checkpoint, Event, Init, Online, Order, RankingSession, Run, Trial, WARP_TRIALS, draws,
+    multilabel_hinge, warp,
 };
 use rankfold::{Ids, Loss, Model, Ranking, SparseVec};
 
@@ -342,7 +342,7 @@ fn read(folder: &tempfile::TempDir, text: &str) -> Labelled<f32> {
     read_labelled(&path).unwrap()
 }
 
-/// Options of a rule, with a rank where it has one.
+/// Options of a rule, with a rank and a start without a closed form where it has one.
 fn ranked(rule: Rule, rank: usize) -> Ranking {
     let options = Ranking::new(rule);
     match rule.is_low_rank() {
@@ -420,9 +420,7 @@ fn passive_aggressive_steps_do_not_run_away() {
     let folder = tempfile::tempdir().unwrap();
     let train = read(&folder, &text);
     for gradient in [Subgradient::Single, Subgradient::Summed] {
-        let options = Ranking::new(Rule::PassiveAggressive)
-            .rank(8)
-            .init(Init::Zero)
+        let options = ranked(Rule::PassiveAggressive, 8)
             .epochs(30)
             .gradient(gradient)
             .aggressiveness(1.0);
@@ -440,9 +438,7 @@ fn passive_aggressive_steps_do_not_run_away() {
 fn the_step_size_is_chosen_and_the_best_model_kept() {
     let folder = tempfile::tempdir().unwrap();
     let train = read(&folder, &text(400, 12));
-    let options = Ranking::default()
-        .rank(6)
-        .init(Init::Zero)
+    let options = ranked(Rule::Loreta, 6)
         .epochs(30)
         .valid_fraction(0.25)
         .patience(2)
@@ -654,6 +650,166 @@ fn extreme_rows_leave_a_finite_model() {
                     bytes(&model);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_run_without_options_chooses_by_held_out_rows_and_beats_ridge_or_equals_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = text(1500, 12);
+    let at = all.match_indices('\n').nth(599).unwrap().0 + 1;
+    let (train, test) = (read(&folder, &all[..at]), read(&folder, &all[at..]));
+    let mut told = Vec::new();
+    let run = Run::default().observed(|event| {
+        if let Event::Tried(trial) = event {
+            told.push(trial.clone());
+        }
+        true
+    });
+    let fit = Ranking::default().fit_with((&train).into(), run).unwrap();
+    assert_eq!(told, fit.report.trials);
+    for option in ["weight", "penalty", "rank", "epochs"] {
+        let tried = |trial: &Trial| trial.settings.contains_key(option);
+        assert!(told.iter().any(tried), "{option}");
+    }
+    for option in ["weight", "normalize", "standardize"] {
+        assert!(fit.report.more.contains_key(option), "{option}");
+    }
+    assert!(
+        fit.report
+            .notes
+            .iter()
+            .any(|note| note.starts_with("chosen on held-out rows"))
+    );
+    assert_eq!(fit.report.counters.steps % 600, 0);
+    let found = fit.model.evaluate_labels(test, Some(train), 2, &|_| true);
+    let found = found.unwrap();
+    let names: Vec<_> = found.baselines.iter().map(|one| &one.name[..]).collect();
+    assert_eq!(names, ["popularity", "ridge"]);
+    let (map, of) = (found.metrics["map"], |i: usize| {
+        found.baselines[i].metrics["map"]
+    });
+    assert!(map > of(0) + 0.2 && map > of(1) - 0.005, "{map} {found:?}");
+}
+
+#[test]
+fn a_run_from_the_closed_form_is_the_same_when_it_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = read(&folder, &text(300, 12));
+    let path = folder.path().join("c");
+    let chosen = Ranking::default();
+    let given = chosen.clone().epochs(3);
+    let sized = chosen
+        .clone()
+        .step_size(0.3)
+        .valid_fraction(0.2)
+        .curve_every(90);
+    for options in [chosen, given, sized] {
+        let session = options.session(&train).unwrap();
+        let trials = session.trials().len();
+        let whole = bytes(&finished(session));
+        let mut session = options.session(&train).unwrap();
+        assert!(trials > 0 && session.trials().len() == trials);
+        for _ in 0..3 {
+            session.advance(61).unwrap();
+            session.save_checkpoint(&path, 1.0).unwrap();
+            let checkpoint = Checkpoint::load(&path).unwrap();
+            session = options.resume(&train, &checkpoint).unwrap();
+        }
+        assert!(bytes(&finished(session)) == whole, "{options:?}");
+    }
+}
+
+#[test]
+fn the_closed_form_is_measured_before_the_first_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = read(&folder, &text(300, 12));
+    let options = Ranking::default().valid_fraction(0.2).steps(0);
+    let session = options.session(&train).unwrap();
+    assert_eq!((session.total_steps(), session.history().len()), (0, 1));
+    assert!(session.metrics()["map"] > 0.5);
+    assert_eq!(finished(session).card.counters.steps, 0);
+    let short = options.steps(30).step_size(1e9);
+    let model = finished(short.session(&train).unwrap());
+    assert_eq!(model.card.counters.steps, 0, "the start is the best");
+}
+
+#[test]
+fn a_rank_that_is_given_is_kept_and_the_rest_is_next_to_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // Three classes have two directions between them.
+    let rows = "0 1:1\n1 2:1\n2 3:1\n0 1:2\n1 2:2 1:1\n2 3:2\n";
+    let data = read(&folder, rows);
+    let fit = |rank| {
+        let options = Ranking::default().rank(rank).steps(0);
+        options.fit(&data).unwrap()
+    };
+    let (two, three) = (fit(2), fit(3));
+    assert_eq!((two.rank(), three.rank()), (2, 3));
+    let scores = |model: &Model| {
+        let rows = model.prepare(data.rows.clone(), &data.features).unwrap();
+        let mut out = [0.0; 3];
+        model.label_scores(&rows).unwrap().of(4, &mut out);
+        out
+    };
+    let (a, b) = (scores(&two), scores(&three));
+    assert!(
+        a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4),
+        "{a:?} {b:?}"
+    );
+    assert_eq!(Ranking::default().fit(&data).unwrap().rank(), 2);
+    let error = Ranking::default().rank(4).fit(&data).unwrap_err();
+    assert_eq!(error.message, "is 4, above n_features = 3");
+    let nothing = read(&folder, "0\n1\n2\n");
+    let error = Ranking::default().fit(&nothing).unwrap_err();
+    assert_eq!(error.message, "the rows have no features");
+}
+
+#[test]
+fn small_and_odd_data_never_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in [
+        // One row; two rows; all rows alike; rows without entries; one feature.
+        "0 1:1\n 2:1\n0,1 1:1\n",
+        "0 1:1\n1 2:1\n",
+        "0 1:1\n0 1:1\n0 1:1\n0,1 1:1\n",
+        "0\n1\n0\n1\n2 1:1\n",
+        "0 1:1\n1 1:2\n0 1:3\n1 1:4\n0 1:5\n",
+        // Labels that rows say nothing about, negative values, a label of nearly all rows.
+        "0 1:1\n1 1:1\n0 1:1\n1 1:1\n",
+        "0 1:-1 2:5\n1 1:-2\n0,2 2:-3\n1 1:4 2:4\n2 1:1\n0 2:1\n",
+        "0 1:1\n0 2:1\n0 3:1\n0,1 4:1\n0 5:1\n0 6:1\n0 7:1\n",
+        // Numbers near the ends of what is stored.
+        "0 1:1e38 2:1e-38\n1 1:1e38 3:1\n2\n0,2 4:-1e38\n1 2:1 3:1 4:1\n2,1 1:1e-30\n",
+        "0 1:1e-38\n1 2:1e-38\n0 1:1e-38 2:1e-38\n1 2:2e-38\n",
+    ] {
+        let data = read(&folder, text);
+        let default = Ranking::default();
+        for options in [
+            default.clone(),
+            default.clone().seed(5).epochs(3),
+            Ranking::new(Rule::PassiveAggressive),
+        ] {
+            let model = match options.fit(&data) {
+                Ok(model) => model,
+                // Numbers that cannot be squared are refused with a reason.
+                Err(error) if text.contains("e-38") => {
+                    assert!(error.message.contains("scale them"), "{error}");
+                    continue;
+                }
+                Err(error) => panic!("{text}: {error}"),
+            };
+            let rows = model.prepare(data.rows.clone(), &data.features).unwrap();
+            let mut out = vec![0.0; model.label_names().unwrap().len()];
+            for row in 0..data.rows.len() {
+                model.label_scores(&rows).unwrap().of(row, &mut out);
+                assert!(out.iter().all(|s| s.is_finite()), "{text} {out:?}");
+            }
+            bytes(&model);
+            // Whatever it is, it goes on.
+            let mut learner = model.into_learner::<f32>().unwrap();
+            learner.learn_labels(data.rows.row(0), &[0]).unwrap();
         }
     }
 }

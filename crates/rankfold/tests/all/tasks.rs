@@ -103,6 +103,22 @@ fn ranking_keeps_the_laws() {
         Some((&wild).into()),
         &quiet,
     );
+    // The closed form, with steps after it and with what is chosen: that may be no steps,
+    // whose order is nothing then, and they are averaged anyway.
+    let steps = Ranking::default().epochs(30);
+    holds(
+        &steps,
+        RankingData::from(&data),
+        Some((&wild).into()),
+        &quiet,
+    );
+    let chosen = [&quiet[..], &["order", "average"]].concat();
+    holds(
+        &Ranking::default(),
+        RankingData::from(&data),
+        Some((&wild).into()),
+        &chosen,
+    );
 }
 
 /// Three tastes: items of a taste are chosen together.

@@ -255,8 +255,7 @@ impl Judge<'_> {
             true => self.choose_pace(&method, rank, warm)?,
             false => self.try_once(&method, rank, warm)?,
         };
-        // LORETA has no regularizer.
-        let fixed = given.is_some() || method.learner == CompletionLearner::Loreta;
+        let fixed = given.is_some() || !method.learner.has_penalty();
         match found {
             Some(found) if !fixed => {
                 let pace = found.trial.step_size.unwrap_or(method.pace);

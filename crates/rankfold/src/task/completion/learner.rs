@@ -39,10 +39,10 @@ impl CompletionLearner {
 
     /// Whether a penalty belongs to it, which validation can choose.
     pub fn has_penalty(self) -> bool {
-        use CompletionLearner::{Als, Balanced, Embedded, Gradient, Grassmann, Loreta, Polar};
+        use CompletionLearner::{Als, Balanced, Embedded, Gradient, Grassmann, Polar};
         matches!(
             self,
-            Als | Polar | Balanced | Embedded | Grassmann | Gradient | Loreta
+            Als | Polar | Balanced | Embedded | Grassmann | Gradient
         )
     }
 

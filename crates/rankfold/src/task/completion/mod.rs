@@ -155,7 +155,7 @@ options! {
         rank: Ranks = Ranks::Auto, in Range::COUNT;
         /// Penalty λ [default: chosen on held-out entries]. For `grassmann` at most 1.
         regularization: Option<f64> = None, in Range::NOT_NEGATIVE,
-            for "learners with a penalty: not `auto`, `bayes`, `svp` and `optspace`"
+            for "learners with a penalty: not `auto`, `bayes`, `svp`, `optspace` and `loreta`"
             if |o| o.learner.has_penalty();
         /// p of the penalty λ nᵖ of a row of n entries.
         penalty_power: f64 = 0.5, in Range::UNIT,
@@ -803,11 +803,7 @@ impl Work<'_, '_> {
         let online = method.solver == CompletionSolver::Online;
         let penalty = method.learner.has_penalty() && options.regularization.is_none();
         let choose = match online {
-            // LORETA has no regularizer to choose online.
-            true => {
-                options.step_size.is_none()
-                    || penalty && method.learner != CompletionLearner::Loreta
-            }
+            true => options.step_size.is_none() || penalty,
             false => penalty,
         };
         if !(choose || ranks.0 < ranks.1 || self.valid.is_some()) {

@@ -22,6 +22,64 @@ pub(super) fn errors(pairs: impl Iterator<Item = (f64, f64)>) -> Metrics {
         .into()
 }
 
+/// Passes over the pairs: the means of the two sides depend on each other.
+const PASSES: usize = 10;
+
+/// Values from the mean of known ones and how far those of either thing lie from it, drawn
+/// to it as if each thing had one more pair there. Things of one kind have one such number,
+/// on whichever side they stand.
+struct SideMeans {
+    mean: f64,
+    /// Where the numbers of the right side begin.
+    right: usize,
+    numbers: Vec<f64>,
+}
+
+impl SideMeans {
+    fn new(known: &[ValuedPair], left: usize, objects: Option<usize>) -> Self {
+        let total: f64 = known.iter().map(|pair| pair.value).sum();
+        let mut means = SideMeans {
+            mean: total / known.len() as f64,
+            right: objects.map_or(0, |_| left),
+            numbers: vec![0.0; left + objects.unwrap_or(0)],
+        };
+        let mut pass = |sides: &[usize]| {
+            let mut sums = vec![(0.0, 1.0); means.numbers.len()];
+            for pair in known {
+                let places = means.places(pair);
+                let rest = pair.value - means.value(pair);
+                for &side in sides {
+                    let (sum, count) = &mut sums[places[side]];
+                    *sum += rest + means.numbers[places[side]];
+                    *count += 1.0;
+                }
+            }
+            for (number, (sum, count)) in means.numbers.iter_mut().zip(sums) {
+                // The other side keeps its numbers.
+                if count > 1.0 {
+                    *number = sum / count;
+                }
+            }
+        };
+        for _ in 0..PASSES {
+            match objects {
+                Some(_) => [[0], [1]].iter().for_each(|side| pass(side)),
+                None => pass(&[0, 1]),
+            }
+        }
+        means
+    }
+
+    fn places(&self, pair: &ValuedPair) -> [usize; 2] {
+        [pair.left as usize, self.right + pair.right as usize]
+    }
+
+    fn value(&self, pair: &ValuedPair) -> f64 {
+        let [left, right] = self.places(pair);
+        self.mean + self.numbers[left] + self.numbers[right]
+    }
+}
+
 impl Model {
     /// The mean of the values that a model of pairs was trained on: what it predicts
     /// of a row it knows nothing of.
@@ -32,12 +90,14 @@ impl Model {
         }
     }
 
-    /// Measures a model of pairs on pairs of these rows, or of rows and objects.
+    /// Measures a model of pairs on pairs of these rows, or of rows and objects. With pairs
+    /// that it learned from, the means of both sides are a baseline as well.
     pub fn evaluate_pairs<R: Real>(
         &self,
         rows: &Labelled<R>,
         objects: Option<&Labelled<R>>,
         pairs: &[ValuedPair],
+        train: Option<&[ValuedPair]>,
     ) -> Result<Evaluation> {
         let Some(mean) = self.target_mean() else {
             return Err(Error::input(format!(
@@ -52,6 +112,9 @@ impl Model {
         }
         let right = objects.unwrap_or(rows).rows.len();
         check(pairs, rows.rows.len(), right)?;
+        if let Some(train) = train {
+            check(train, rows.rows.len(), right).map_err(|e| e.about("training pairs"))?;
+        }
         let prepare = |data: &Labelled<R>, side| {
             self.prepare_side::<R>(data.rows.clone(), &data.features, side)
         };
@@ -70,6 +133,52 @@ impl Model {
         let unknown = left.unknown_entries + other.map_or(0, |o| o.unknown_entries);
         let mut found = Evaluation::new(model, pairs.len(), "pairs");
         found.baselines.push(Baseline::new("mean", usual));
+        if let Some(train) = train {
+            let means = SideMeans::new(train, rows.rows.len(), objects.map(|o| o.rows.len()));
+            let sides = errors(pairs.iter().map(|pair| (means.value(pair), pair.value)));
+            found.baselines.push(Baseline::new("sides", sides));
+        }
         Ok(found.unknown_entries(unknown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(left: u32, right: u32, value: f64) -> ValuedPair {
+        ValuedPair { left, right, value }
+    }
+
+    #[test]
+    fn the_means_of_two_sides_explain_sums_up_to_what_they_are_drawn_back() {
+        let value = |i: u32, j: u32| 10.0 + f64::from(i) - 2.0 * f64::from(j);
+        let known: Vec<_> = (0..400)
+            .filter(|n| n % 7 != 3)
+            .map(|n| (n / 20, n % 20))
+            .map(|(i, j)| pair(i, j, value(i, j)))
+            .collect();
+        let means = SideMeans::new(&known, 21, Some(20));
+        for n in (0..400).filter(|n| n % 7 == 3) {
+            let (i, j) = (n / 20, n % 20);
+            let found = means.value(&pair(i, j, 0.0));
+            assert!((found - value(i, j)).abs() < 2.0, "{i} {j}: {found}");
+        }
+        // Of row 20 nothing is known: the mean, and what is known of the other side.
+        let unknown = means.value(&pair(20, 4, 0.0)) - means.numbers[21 + 4];
+        assert!((unknown - means.mean).abs() < 1e-9);
+    }
+
+    #[test]
+    fn things_of_one_kind_have_one_number() {
+        let value = |i: u32, j: u32| f64::from(i) + f64::from(j);
+        let known: Vec<_> = (0..100)
+            .map(|n| (n / 10, n % 10))
+            .filter(|(i, j)| i < j)
+            .map(|(i, j)| pair(i, j, value(i, j)))
+            .collect();
+        let means = SideMeans::new(&known, 10, None);
+        let turned = means.value(&pair(7, 2, 0.0));
+        assert!((turned - 9.0).abs() < 0.5, "{turned}");
     }
 }

@@ -55,7 +55,7 @@ options! {
     ///     })
     ///     .collect();
     /// let model = Pairs::default().rank(1).epochs(300).fit(&rows, &pairs)?;
-    /// let found = model.evaluate_pairs(&rows, None, &pairs)?;
+    /// let found = model.evaluate_pairs(&rows, None, &pairs, None)?;
     /// assert!(found.metrics["rmse"] < 0.1 * found.baselines[0].metrics["rmse"]);
     /// # Ok::<(), rankfold::Error>(())
     /// ```

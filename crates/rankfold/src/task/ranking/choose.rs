@@ -1,20 +1,24 @@
 //! What a run from the start `ridge` decides before its first step: preprocessing, the
-//! penalty and the shape of the closed form, the rank, the step size and the length.
+//! penalty and the shape of the closed form, the rank, whether logistic regression goes on
+//! from there, the step size and the length.
 //!
 //! All is judged on held-out training rows, in this order, each with what was decided
 //! before it. Then the closed form is made anew of all rows, and the chosen number of
 //! passes is taken over all rows, so that the model learns from those held out as well.
 //! Where there are few rows, several shares take turns in being held out.
 
-use super::evaluation::{LabelScores, measure};
+use super::evaluation::LabelScores;
 use super::labels::Positives;
+use super::session::Stepper;
 use super::start::Closed;
 use super::{Order, Ranking};
 use crate::batch::{LabelFit, LabelRidge, Shape};
 use crate::data::{Features, Labelled};
 use crate::eval::Scorer;
-use crate::form::FormRef;
+use crate::eval::metrics::average_precision_listed;
+use crate::form::Form;
 use crate::model::{Preprocess, Prior, Steps};
+use crate::parallel::map_blocks;
 use crate::random::splitmix64;
 use crate::task::average::Average;
 use crate::task::run::Trial;
@@ -36,15 +40,16 @@ const TURNS: usize = 5;
 const LEARNING: usize = 10_000;
 
 /// Scores that a trial holds, at most.
-const SCORES: usize = 1 << 24;
+const SCORES: usize = 1 << 22;
 
-/// Directions of the trials of preprocessing, in large data.
-const FEW_DIRECTIONS: usize = 320;
+/// The share of directions in trials of preprocessing, in large data.
+const FEW: f64 = 0.5;
 
 /// Shapes of the closed form that are tried; the first is ridge regression.
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 7] = [
     shape(0.0, 0.0),
     shape(0.0, 0.25),
+    shape(0.125, 0.375),
     shape(0.25, 0.5),
     shape(0.5, 0.5),
     shape(0.5, 0.75),
@@ -52,7 +57,7 @@ const SHAPES: [Shape; 6] = [
 ];
 
 /// The shape by which preprocessing is judged.
-const MIDDLE: Shape = SHAPES[2];
+const MIDDLE: Shape = SHAPES[3];
 
 const fn shape(penalty: f64, scale: f64) -> Shape {
     Shape { penalty, scale }
@@ -63,16 +68,21 @@ const FACTOR: f64 = 2.5;
 const POWERS: i32 = 8;
 
 /// How much worse than the best a smaller rank may be, as a share of the mAP.
-const ABOUT: f64 = 0.001;
+const ABOUT: f64 = 0.0002;
 
-/// Passes after which the steps are measured.
-const PASSES: [u64; 6] = [1, 2, 3, 5, 7, 10];
+/// Passes after which the steps are measured: all sizes after the first of them, the best
+/// after the others.
+const FIRST_PASSES: [u64; 2] = [1, 2];
+const PASSES: [u64; 4] = [3, 5, 7, 10];
 
 /// Measurements without a gain after which no more passes are tried.
 const PATIENCE: usize = 2;
 
-/// Steps of a trial, at most.
-const STEPS: usize = 200_000;
+/// The work of a trial, at most, counted in products of two numbers.
+const WORK: f64 = 7e8;
+
+/// The same of logistic regression in all turns.
+const LOGISTIC_WORK: f64 = 5e10;
 
 /// Step sizes that are tried, for rows of length one: scores have about one size after
 /// the closed form.
@@ -81,8 +91,8 @@ const STEP_SIZES: [f64; 2] = [0.1, 0.3];
 /// A run that loses this share of the mAP at first is not worth more passes.
 const LOSS: f64 = 0.02;
 
-/// Gains below this share of the mAP are chance.
-const GAIN: f64 = 0.001;
+/// Standard errors up to which a gain is chance.
+const CHANCE: f64 = 1.5;
 
 /// What was decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -95,6 +105,9 @@ pub(super) struct Decided {
     pub shape: (f64, f64),
     /// `None` where it is given.
     pub rank: Option<usize>,
+    /// The penalty of logistic regression on the directions of the closed form, where it
+    /// is worth its time.
+    pub logistic: Option<f64>,
     pub step_size: f64,
     /// Passes over the rows.
     pub passes: u64,
@@ -119,13 +132,18 @@ impl Decided {
             .iter()
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
+        let logistic = match self.logistic {
+            Some(_) => ", logistic regression after ridge regression",
+            None => "",
+        };
         let length = match (given_length, self.passes) {
             (true, _) => String::new(),
-            (false, 0) => ", the closed form kept as it is: steps gain nothing".to_owned(),
-            (false, 1) => ", one pass of steps after it".to_owned(),
-            (false, n) => format!(", {n} passes of steps after it"),
+            (false, 0) => ", no steps after the start: they gain nothing".to_owned(),
+            (false, 1) => ", one pass of steps after the start".to_owned(),
+            (false, n) => format!(", {n} passes of steps after the start"),
         };
-        format!("chosen on held-out rows: {}{length}", steps.join(", "))
+        let steps = steps.join(", ");
+        format!("chosen on held-out rows: {steps}{logistic}{length}")
     }
 }
 
@@ -155,16 +173,44 @@ struct Turn<R> {
 }
 
 impl<R: Real> Turn<R> {
-    /// The mAP of a model on the rows held out.
-    fn measured(&self, form: FormRef<'_, R>, prior: &Prior, threads: usize) -> f64 {
-        let scorer = LabelScores::new(form, prior, &self.held_out, None, 0);
-        let found = measure(&scorer, &self.judging, threads, &|_| true);
-        found.map_or(0.0, |found| found.map)
+    /// The average precision of each row held out.
+    fn judged(&self, scorer: &impl Scorer, threads: usize) -> Vec<f64> {
+        let rows = scorer.rows();
+        let blocks = map_blocks(rows, 16, threads, |range| {
+            let mut scores = vec![0.0; scorer.candidates() * range.len()];
+            scorer.scores(&mut scores, range.start, range.len());
+            let lists = scores.chunks_exact(scorer.candidates());
+            range
+                .zip(lists)
+                .map(|(row, scores)| average_precision_listed(scores, self.judging.of(row)))
+                .collect::<Vec<f64>>()
+        });
+        blocks.concat()
+    }
+}
+
+/// The average precision of each row held out.
+#[derive(Debug, Clone)]
+struct Judged(Vec<f64>);
+
+impl Judged {
+    fn map(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
+    }
+
+    /// Whether it is better by more than chance: by more than so many standard errors of
+    /// the difference.
+    fn beats(&self, other: &Judged) -> bool {
+        let n = self.0.len() as f64;
+        let gain = self.map() - other.map();
+        let pairs = self.0.iter().zip(&other.0);
+        let squares = pairs.map(|(a, b)| (a - b - gain).powi(2)).sum::<f64>();
+        gain > CHANCE * (squares / n / (n - 1.0).max(1.0)).sqrt()
     }
 }
 
 /// A column of scores for each row.
-pub(super) struct Columns(pub Mat<f64>);
+struct Columns(Mat<f64>);
 
 impl Scorer for Columns {
     fn rows(&self) -> usize {
@@ -222,6 +268,7 @@ impl<R: Real> Choice<'_, '_, R> {
             penalty: None,
             shape: (0.0, 0.0),
             rank: None,
+            logistic: None,
             step_size: options.step_size.unwrap_or(STEP_SIZES[0]),
             passes: 0,
         };
@@ -237,17 +284,20 @@ impl<R: Real> Choice<'_, '_, R> {
         }
         let mut made = Vec::new();
         for turn in &turns {
-            made.push(self.turn(turn, decided.steps, None)?);
+            made.push(self.turn(turn, decided.steps, 1.0)?);
         }
-        self.closed_form(&made, &mut decided)?;
+        let plain = self.closed_form(&made, &mut decided)?;
         let rank = match options.rank.given() {
             Some(rank) => Some(rank),
             None => self.rank(&made, &mut decided)?,
         };
-        let length_is_open = options.steps.is_none() && options.epochs.is_none();
+        let Some(rank) = rank else {
+            return Ok(decided);
+        };
+        let starts = self.logistic(&made, plain, &mut decided)?;
         let size_is_open = options.has_steps() && options.step_size.is_none();
-        if let (Some(rank), true) = (rank, length_is_open || size_is_open) {
-            self.steps(&made[0], rank, &mut decided)?;
+        if options.chooses_length() || size_is_open {
+            self.steps(&made, starts, rank, &mut decided)?;
         }
         Ok(decided)
     }
@@ -280,7 +330,7 @@ impl<R: Real> Choice<'_, '_, R> {
         &self,
         (learning, judging): &(Vec<u32>, Vec<u32>),
         steps: Steps,
-        directions: Option<usize>,
+        directions: f64,
     ) -> Result<Turn<R>> {
         let Known {
             data, positives, ..
@@ -330,19 +380,14 @@ impl<R: Real> Choice<'_, '_, R> {
         }
     }
 
-    /// The mAP of the closed form in all turns.
-    fn judged(&self, turns: &[Turn<R>], penalty: f64, shape: Shape) -> f64 {
+    /// What the closed form reaches on all rows held out.
+    fn judged(&self, turns: &[Turn<R>], penalty: f64, shape: Shape) -> Judged {
         let judged = |turn: &Turn<R>| {
             let fit = turn.ridge.fit(penalty * turn.penalty, shape);
             let scores = turn.ridge.scores(&fit, &turn.coordinates, self.threads);
-            self.map_of(scores, &turn.judging)
+            turn.judged(&Columns(scores), self.threads)
         };
-        turns.iter().map(judged).sum::<f64>() / turns.len() as f64
-    }
-
-    fn map_of(&self, scores: Mat<f64>, judging: &Positives) -> f64 {
-        let found = measure(&Columns(scores), judging, self.threads, &|_| true);
-        found.map_or(0.0, |found| found.map)
+        Judged(turns.iter().flat_map(judged).collect())
     }
 
     fn preprocessing(
@@ -354,11 +399,11 @@ impl<R: Real> Choice<'_, '_, R> {
         for &steps in candidates {
             let made: Result<Vec<Turn<R>>> = turns
                 .iter()
-                .map(|turn| self.turn(turn, steps, Some(FEW_DIRECTIONS)))
+                .map(|turn| self.turn(turn, steps, FEW))
                 .collect();
             // Values that are too large as they are may do when they are scaled.
             let Ok(made) = made else { continue };
-            let (map, _) = self.climb(&made, MIDDLE);
+            let map = self.climb(&made, MIDDLE).0.map();
             let names = steps
                 .names()
                 .map(|(name, value)| (name.into(), json!(value)));
@@ -370,19 +415,19 @@ impl<R: Real> Choice<'_, '_, R> {
         Ok(best.map_or(candidates[0], |(_, steps)| steps))
     }
 
-    /// The best mAP of a shape and the penalty that has it, as a multiple of that of
+    /// The best that a shape reaches and the penalty that does, as a multiple of that of
     /// generalized cross-validation: it goes up or down while that helps.
-    fn climb(&self, turns: &[Turn<R>], shape: Shape) -> (f64, f64) {
+    fn climb(&self, turns: &[Turn<R>], shape: Shape) -> (Judged, f64) {
         let at = |power: i32| FACTOR.powi(power);
         let mut top = (self.judged(turns, at(0), shape), 0_i32);
         for direction in [1_i32, -1] {
             let mut power = direction;
             while power.abs() <= POWERS {
-                let map = self.judged(turns, at(power), shape);
-                if map <= top.0 {
+                let judged = self.judged(turns, at(power), shape);
+                if judged.map() <= top.0.map() {
                     break;
                 }
-                top = (map, power);
+                top = (judged, power);
                 power += direction;
             }
             if top.1 != 0 {
@@ -392,27 +437,35 @@ impl<R: Real> Choice<'_, '_, R> {
         (top.0, at(top.1))
     }
 
-    /// Penalty and shape.
-    fn closed_form(&mut self, turns: &[Turn<R>], decided: &mut Decided) -> Result<()> {
-        let mut best = f64::NEG_INFINITY;
+    /// Penalty and shape: ridge regression, unless another is better by more than chance.
+    /// Gives the penalty of ridge regression.
+    fn closed_form(&mut self, turns: &[Turn<R>], decided: &mut Decided) -> Result<f64> {
         let logs = turns.iter().map(|turn| turn.penalty.ln()).sum::<f64>();
         let middle = (logs / turns.len() as f64).exp();
+        let mut tried = Vec::new();
         for shape in SHAPES {
-            let (map, multiple) = self.climb(turns, shape);
+            let (judged, multiple) = self.climb(turns, shape);
             let settings = [
                 ("penalty", middle * multiple),
                 ("shape_of_penalty", shape.penalty),
                 ("shape_of_scale", shape.scale),
             ];
             let settings = settings.map(|(name, value)| (name.to_owned(), json!(value)));
-            self.note(Map::from_iter(settings), map)?;
-            if map > best {
-                best = map;
-                decided.penalty = Some(middle * multiple);
-                decided.shape = (shape.penalty, shape.scale);
-            }
+            self.note(Map::from_iter(settings), judged.map())?;
+            tried.push((judged, shape, middle * multiple));
         }
-        Ok(())
+        let best = (1..tried.len()).fold(0, |best, i| {
+            let better = tried[i].0.map() > tried[best].0.map();
+            if better { i } else { best }
+        });
+        let chosen = match tried[best].0.beats(&tried[0].0) {
+            true => best,
+            false => 0,
+        };
+        let (_, shape, penalty) = tried[chosen];
+        decided.penalty = Some(penalty);
+        decided.shape = (shape.penalty, shape.scale);
+        Ok(tried[0].2)
     }
 
     /// The smallest rank that does about as well as the best.
@@ -428,13 +481,12 @@ impl<R: Real> Choice<'_, '_, R> {
         let most = reduced.iter().map(|(_, all)| all.rank).min().unwrap_or(0);
         let mut tried = Vec::new();
         for k in ranks(most) {
-            let judged = turns.iter().zip(&reduced).map(|(turn, (fit, all))| {
-                let scores =
-                    turn.ridge
-                        .scores_of_rank(fit, all, k, &turn.coordinates, self.threads);
-                self.map_of(scores, &turn.judging)
+            let judged = turns.iter().zip(&reduced).flat_map(|(turn, (fit, all))| {
+                let (ridge, threads) = (&turn.ridge, self.threads);
+                let scores = ridge.scores_of_rank(fit, all, k, &turn.coordinates, threads);
+                turn.judged(&Columns(scores), threads)
             });
-            tried.push((k, judged.sum::<f64>() / turns.len() as f64));
+            tried.push((k, Judged(judged.collect()).map()));
         }
         for &(k, map) in &tried {
             self.note(Map::from_iter([("rank".to_owned(), json!(k))]), map)?;
@@ -450,92 +502,236 @@ impl<R: Real> Choice<'_, '_, R> {
         Ok(good.map(|t| t.0))
     }
 
-    /// Step size and passes, by the first turn.
-    fn steps(&mut self, turn: &Turn<R>, rank: usize, decided: &mut Decided) -> Result<()> {
-        let options = self.options;
-        let closed = Closed::new(&turn.ridge, decided, Some(rank))?;
-        let Some(closed) = closed else { return Ok(()) };
-        let (form, prior) = closed.form::<R>(&turn.ridge, &turn.rows, self.threads)?;
-        let prior = Prior {
-            count: vec![0; self.labels],
-            ..prior
+    /// The closed form of each turn, after logistic regression where that is better by more
+    /// than chance. Its penalty is that of ridge regression, by what a first step of
+    /// Newton's method would make of it.
+    fn logistic(
+        &mut self,
+        turns: &[Turn<R>],
+        plain: f64,
+        decided: &mut Decided,
+    ) -> Result<Vec<Closed>> {
+        let (given, positives) = (self.options.rank.given(), self.known.positives);
+        let mut starts = Vec::new();
+        for turn in turns {
+            starts.push(Closed::new(&turn.ridge, decided, given)?);
+        }
+        let work = turns.iter().zip(&starts);
+        let work = work.map(|(turn, closed)| turn.ridge.logistic_work(closed.rank()));
+        if work.sum::<f64>() > LOGISTIC_WORK {
+            return Ok(starts);
+        }
+        let logs: f64 = turns.iter().map(|turn| turn.ridge.typical().ln()).sum();
+        let penalty = plain * (logs / turns.len() as f64).exp();
+        let mut others = Vec::new();
+        for (turn, closed) in turns.iter().zip(&starts) {
+            let of = |i: usize| positives.of(turn.learning[i] as usize);
+            let (ridge, rows) = (&turn.ridge, &turn.rows);
+            match closed.logistic(ridge, rows, of, penalty, self.threads)? {
+                Some(other) => others.push(other),
+                None => return Ok(starts),
+            }
+        }
+        let judged = |starts: &[Closed]| {
+            let pairs = turns.iter().zip(starts);
+            let judged = pairs.flat_map(|(turn, closed)| {
+                let scores = closed.scores(&turn.ridge, &turn.coordinates, self.threads);
+                turn.judged(&Columns(scores), self.threads)
+            });
+            Judged(judged.collect())
         };
-        let threads = self.threads;
-        let first = turn.measured(form.view(), &prior, threads);
+        let (before, after) = (judged(&starts), judged(&others));
+        let settings = Map::from_iter([("logistic_penalty".to_owned(), json!(penalty))]);
+        self.note(settings, after.map())?;
+        if after.beats(&before) {
+            decided.logistic = Some(penalty);
+            return Ok(others);
+        }
+        Ok(starts)
+    }
+
+    /// Step size and passes: the closed form as it is, unless steps are better by more than
+    /// chance.
+    fn steps(
+        &mut self,
+        turns: &[Turn<R>],
+        closed: Vec<Closed>,
+        rank: usize,
+        decided: &mut Decided,
+    ) -> Result<()> {
+        let options = self.options;
+        let mut starts = Vec::new();
+        for (turn, closed) in turns.iter().zip(&closed) {
+            let (ridge, seed) = (&turn.ridge, options.seed);
+            let (form, prior) = closed.form::<R>(ridge, &turn.rows, seed, self.threads)?;
+            let count = vec![0; self.labels];
+            starts.push((form, Prior { count, ..prior }));
+        }
         let sizes = match options.step_size {
             _ if !options.has_steps() => vec![options.aggressiveness],
             Some(size) => vec![size],
             None => {
-                let squares = turn.rows.iter().map(|row| row.squared_norm());
-                let mean = squares.sum::<f64>() / turn.rows.len() as f64;
-                let unit = if mean > 0.0 { 1.0 / mean } else { 1.0 };
+                let unit = 1.0 / squared_length(&turns[0].rows);
                 STEP_SIZES.map(|size| size * unit).to_vec()
             }
         };
-        // A gain that is chance is not worth its steps; a length that is given is.
-        let length_is_open = options.steps.is_none() && options.epochs.is_none();
-        let mut best = match length_is_open {
-            true => first * (1.0 + GAIN),
-            false => f64::NEG_INFINITY,
-        };
-        let n = turn.learning.len();
+        let rows: usize = turns.iter().map(|turn| turn.rows.len()).sum();
+        let entries: usize = turns.iter().map(|turn| turn.rows.nnz()).sum();
+        let work = rows as f64 * (rank * rank) as f64 + (entries * rank) as f64;
+        let most = (WORK / work) as u64;
+        let start = turns.iter().zip(&starts).flat_map(|(turn, (form, prior))| {
+            let scorer = LabelScores::new(form.view(), prior, &turn.held_out, None, 0);
+            turn.judged(&scorer, self.threads)
+        });
+        let start = Judged(start.collect());
+        // A length that is given is taken, whether it helps or not.
+        let open = options.chooses_length();
+        let mut best: Option<Course<'_, R>> = None;
         for size in sizes {
-            let stepper = options.stepper(form.clone(), prior.clone(), 0, size);
-            let mut stepper = stepper?;
-            let mut average: Option<Average<R>> = None;
-            let (mut done, mut top, mut without_gain) = (0_u64, f64::NEG_INFINITY, 0);
-            let mut places = Vec::new();
-            let every = snapshot_every(n);
-            for passes in PASSES {
-                if passes as usize * n > STEPS || without_gain >= PATIENCE {
-                    break;
-                }
-                while done < passes * n as u64 {
-                    let (pass, at) = (done / n as u64, (done % n as u64) as usize);
-                    if at == 0 {
-                        places = order(options, &turn.learning, pass);
-                    }
-                    let place = places[at] as usize;
-                    let labels = self.known.positives.of(turn.learning[place] as usize);
-                    stepper.take((turn.rows.row(place), labels), done);
-                    done += 1;
-                    if done.is_multiple_of(every) {
-                        let bias = Some(&stepper.prior.bias[..]);
-                        Average::add(&mut average, stepper.learner.form(), bias, done);
-                    }
-                }
-                let map = match &average {
-                    None => turn.measured(stepper.learner.form(), &stepper.prior, threads),
-                    Some(Average { snapshot, .. }) => {
-                        let bias = snapshot.bias.clone().unwrap_or_default();
-                        let prior = Prior {
-                            bias,
-                            ..prior.clone()
-                        };
-                        turn.measured(snapshot.form.view(), &prior, threads)
-                    }
-                };
-                let settings = [("step_size", json!(size)), ("epochs", json!(passes))];
-                let settings = settings.map(|(name, value)| (name.to_owned(), value));
-                self.note(Map::from_iter(settings), map)?;
-                if map > best {
-                    best = map;
-                    (decided.step_size, decided.passes) = (size, passes);
-                }
-                match map > top {
-                    true => (top, without_gain) = (map, 0),
-                    false => without_gain += 1,
-                }
-                if length_is_open && map < (1.0 - LOSS) * first {
+            let mut course = Course::new(options, self.known.positives, turns, &starts, size)?;
+            for passes in FIRST_PASSES {
+                self.go_on(&mut course, passes, most)?;
+                if open && course.last < (1.0 - LOSS) * start.map() {
                     break;
                 }
             }
+            let map = |course: &Course<'_, R>| course.best.map();
+            if best.as_ref().is_none_or(|best| map(&course) > map(best)) {
+                best = Some(course);
+            }
             // Longer steps do not help where short ones do not.
-            if length_is_open && decided.passes == 0 {
+            let gains = |course: &Course<'_, R>| map(course) > start.map();
+            if open && !best.as_ref().is_some_and(gains) {
                 break;
             }
         }
+        let Some(mut course) = best else {
+            return Ok(());
+        };
+        decided.step_size = course.size;
+        if open && course.best.map() > start.map() {
+            for passes in PASSES {
+                if course.without_gain < PATIENCE {
+                    self.go_on(&mut course, passes, most)?;
+                }
+            }
+            if course.best.beats(&start) {
+                decided.passes = course.passes;
+            }
+        }
         Ok(())
+    }
+
+    /// Takes a course to so many passes and measures it, unless they are too many.
+    fn go_on(&mut self, course: &mut Course<'_, R>, passes: u64, most: u64) -> Result<()> {
+        if passes > most {
+            return Ok(());
+        }
+        let judged = course.measured(passes, self.threads);
+        let size = course.size;
+        let settings = [("step_size", json!(size)), ("epochs", json!(passes))];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value));
+        self.note(Map::from_iter(settings), judged.map())?;
+        course.last = judged.map();
+        match course.best.map() < judged.map() {
+            true => {
+                (course.best, course.passes) = (judged, passes);
+                course.without_gain = 0;
+            }
+            false => course.without_gain += 1,
+        }
+        Ok(())
+    }
+}
+
+/// The mean squared length of rows, 1 where all are zero.
+fn squared_length<R: Real>(rows: &Rows<R>) -> f64 {
+    let squares = rows.iter().map(|row| row.squared_norm());
+    let mean = squares.sum::<f64>() / rows.len().max(1) as f64;
+    if mean > 0.0 && mean.is_finite() {
+        mean
+    } else {
+        1.0
+    }
+}
+
+/// Steps of one size from the closed form, in each turn.
+struct Course<'a, R: Real> {
+    options: &'a Ranking,
+    positives: &'a Positives,
+    turns: &'a [Turn<R>],
+    size: f64,
+    runs: Vec<(Stepper<R>, Option<Average<R>>)>,
+    done: Vec<u64>,
+    /// What was reached at best, and after how many passes.
+    best: Judged,
+    passes: u64,
+    last: f64,
+    without_gain: usize,
+}
+
+impl<'a, R: Real> Course<'a, R> {
+    fn new(
+        options: &'a Ranking,
+        positives: &'a Positives,
+        turns: &'a [Turn<R>],
+        starts: &[(Form<R>, Prior)],
+        size: f64,
+    ) -> Result<Self> {
+        let run = |(form, prior): &(Form<R>, Prior)| {
+            let stepper = options.stepper(form.clone(), prior.clone(), 0, size)?;
+            Ok((stepper, None))
+        };
+        Ok(Course {
+            options,
+            positives,
+            turns,
+            size,
+            runs: starts.iter().map(run).collect::<Result<_>>()?,
+            done: vec![0; turns.len()],
+            best: Judged(Vec::new()),
+            passes: 0,
+            last: f64::INFINITY,
+            without_gain: 0,
+        })
+    }
+
+    /// Steps to so many passes, and what is reached there.
+    fn measured(&mut self, passes: u64, threads: usize) -> Judged {
+        let mut out = Vec::new();
+        let turns = self.turns.iter().zip(&mut self.runs).zip(&mut self.done);
+        for ((turn, (stepper, average)), done) in turns {
+            let rows = turn.learning.len() as u64;
+            let every = snapshot_every(turn.learning.len());
+            let mut places = order(self.options, &turn.learning, *done / rows);
+            while *done < passes * rows {
+                let (pass, at) = (*done / rows, (*done % rows) as usize);
+                if at == 0 {
+                    places = order(self.options, &turn.learning, pass);
+                }
+                let place = places[at] as usize;
+                let labels = self.positives.of(turn.learning[place] as usize);
+                stepper.take((turn.rows.row(place), labels), *done);
+                *done += 1;
+                if done.is_multiple_of(every) {
+                    let bias = Some(&stepper.prior.bias[..]);
+                    Average::add(average, stepper.learner.form(), bias, *done);
+                }
+            }
+            let mut prior = stepper.prior.clone();
+            let form = match average {
+                None => stepper.learner.form(),
+                Some(Average { snapshot, .. }) => {
+                    prior
+                        .bias
+                        .clone_from(snapshot.bias.as_ref().unwrap_or(&prior.bias.clone()));
+                    snapshot.form.view()
+                }
+            };
+            let scorer = LabelScores::new(form, &prior, &turn.held_out, None, 0);
+            out.extend(turn.judged(&scorer, threads));
+        }
+        Judged(out)
     }
 }
 

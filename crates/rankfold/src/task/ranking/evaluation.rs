@@ -238,7 +238,7 @@ impl Model {
         }
         let prepared = self.prepare(train.rows, &train.features)?;
         let seed = self.card.seed;
-        let ridge = LabelRidge::new(&prepared.rows, |i| known.of(i), count, None, seed, threads)?;
+        let ridge = LabelRidge::new(&prepared.rows, |i| known.of(i), count, 1.0, seed, threads)?;
         let fit = ridge.fit(ridge.penalty(), Shape::default());
         Ok(Regression {
             coordinates: ridge.coordinates(rows, threads)?,

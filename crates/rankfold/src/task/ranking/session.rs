@@ -17,7 +17,7 @@ use crate::model::{Card, Knowledge, Metrics, Preprocess, Prior, Ranked, Sampler,
 use crate::online::{AnyLearner, Learned, Shape, Step};
 use crate::random::{Random, splitmix64};
 use crate::task::average;
-use crate::task::checkpoint::{Checkpoint, State};
+use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
 use crate::task::run::{Report, Trial};
 use crate::task::session::{
@@ -25,7 +25,7 @@ use crate::task::session::{
 };
 use crate::task::similarity::{Init, metrics};
 use crate::task::{check_patience, decayed, threads};
-use crate::{Error, Real, Result, SparseRow, memory};
+use crate::{Real, Result, SparseRow, memory};
 use std::borrow::Cow;
 
 /// The streams of random numbers that draw labels, one a step.
@@ -165,26 +165,14 @@ impl Ranking {
             .select(members.iter().map(|&row| row as usize));
         rows.widen(features);
         let of = |i: usize| inputs.positives.of(members[i] as usize);
-        let ridge = LabelRidge::new(&rows, of, labels, None, self.seed, threads)?;
-        let rank = self.rank.given().or(decided.rank);
+        let ridge = LabelRidge::new(&rows, of, labels, 1.0, self.seed, threads)?;
         let counted = inputs.prior(self);
-        let closed = match Closed::new(&ridge, decided, rank)? {
-            Some(closed) => closed,
-            // The rows say nothing about labels: biases are all there is to learn.
-            None => {
-                let k = self.rank.or(1, features, labels)?;
-                let form = start::gaussian(self.seed, inputs.shape(), k)?;
-                return Ok((form, counted));
-            }
-        };
-        if let Some(k) = self.rank.given()
-            && closed.rank() < k
-        {
-            return Err(Error::input(format!(
-                "the rows do not span rank {k}: choose a smaller rank or another start"
-            )));
+        let mut closed = Closed::new(&ridge, decided, self.rank.given())?;
+        if let Some(penalty) = decided.logistic {
+            let better = closed.logistic(&ridge, &rows, of, penalty, threads)?;
+            closed = better.unwrap_or(closed);
         }
-        let (form, prior) = closed.form(&ridge, &rows, threads)?;
+        let (form, prior) = closed.form(&ridge, &rows, self.seed, threads)?;
         let prior = Prior {
             bias: prior.bias,
             unseen: prior.unseen,
@@ -201,8 +189,7 @@ impl Ranking {
     ) -> Result<RankingSession<'a, R>> {
         self.check()?;
         checkpoint.check_options(self)?;
-        let state: State = checkpoint.state()?;
-        let decided: Option<Decided> = state.decided()?;
+        let decided: Option<Decided> = checkpoint.decided()?;
         let steps = decided.as_ref().map_or(self.plain_steps(), |d| d.steps);
         let inputs = Inputs::new(self, data.into(), |_| Ok(steps))?;
         let features = inputs.things.features;

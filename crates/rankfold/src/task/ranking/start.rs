@@ -7,7 +7,7 @@ use crate::form::{Factored, Form, SparseSum, Tall};
 use crate::model::{Prior, Subgradient};
 use crate::random::normal_at;
 use crate::{Error, Real, Result, Rows, SparseRow, SparseVec};
-use faer::Mat;
+use faer::{Mat, MatRef};
 use hashbrown::HashSet;
 
 /// Steps of a start from zero, at most, as a multiple of the rank.
@@ -69,6 +69,9 @@ const SPREAD: f64 = 0.4;
 /// Rows that the spread is measured on.
 const SPREAD_ROWS: usize = 500;
 
+/// The length of directions that the closed form does not have, beside the others.
+const FILLER: f64 = 1e-3;
+
 /// The closed form of some rows, at a rank.
 pub(super) struct Closed {
     fit: LabelFit,
@@ -78,59 +81,107 @@ pub(super) struct Closed {
 }
 
 impl Closed {
-    /// At this rank, or at that of the data where there is none; `None` where the rows say
-    /// nothing about labels.
-    pub fn new(ridge: &LabelRidge, decided: &Decided, rank: Option<usize>) -> Result<Option<Self>> {
+    /// At the rank that is given, or at the one that was decided, as far as the rows and
+    /// labels span it.
+    pub fn new(ridge: &LabelRidge, decided: &Decided, given: Option<usize>) -> Result<Self> {
         let fit = decided.fit(ridge);
-        let Some(reduced) = ridge.reduced(&fit) else {
-            return Ok(None);
-        };
-        Ok((reduced.rank > 0).then(|| Closed {
-            rank: rank.map_or(reduced.rank, |rank| rank.min(reduced.rank)),
+        let reduced = ridge.reduced(&fit).ok_or_else(too_large)?;
+        let spanned = decided.rank.unwrap_or(usize::MAX).min(reduced.rank);
+        Ok(Closed {
+            rank: given.unwrap_or(spanned.max(1)),
             unseen: ridge.unseen(decided.shape()),
             fit,
             reduced,
-        }))
+        })
     }
 
-    /// W, and biases that make up for the means of rows and labels.
-    pub fn form<R: Real>(
+    /// The same after logistic regression on its directions, with the rows and labels that
+    /// it was made of. `None` where it cannot be.
+    pub fn logistic<'a, R: Real>(
         &self,
         ridge: &LabelRidge,
         rows: &Rows<R>,
+        labels: impl Fn(usize) -> &'a [u32] + Sync,
+        penalty: f64,
         threads: usize,
-    ) -> Result<(Form<R>, Prior)> {
-        let k = self.rank;
-        let mut some = rows.select(0..rows.len().min(SPREAD_ROWS));
-        some.widen(rows.columns());
-        let coordinates = ridge.coordinates(&some, threads)?;
-        let scores = ridge.scores_of_rank(&self.fit, &self.reduced, k, &coordinates, threads);
-        let scale = match spread(&scores) {
-            spread if spread > 0.0 && spread.is_finite() => SPREAD / spread,
-            _ => 1.0,
-        };
-        let left = ridge.to_features(self.reduced.left.subcols(0, k), threads);
-        let right = &self.reduced.right;
-        let at_mean = ridge.at_mean(&left);
-        let bias = |y: usize| {
-            let mean: f64 = (0..k).map(|j| at_mean[j] * right[(y, j)]).sum();
-            scale * (self.fit.offset[y] - mean)
-        };
-        let bias: Vec<f64> = (0..right.nrows()).map(bias).collect();
-        let root = scale.sqrt();
-        let left = Tall::from_fn(left.nrows(), k, |i, j| root * left[(i, j)])?;
-        let right = Tall::from_fn(right.nrows(), k, |i, j| root * right[(i, j)])?;
-        let prior = Prior {
-            bias,
-            unseen: scale * self.unseen,
-            ..Prior::default()
-        };
-        Ok((Form::Factored(Factored::new(left, right)), prior))
+    ) -> Result<Option<Self>> {
+        let k = self.rank.min(self.reduced.rank);
+        if k == 0 {
+            return Ok(None);
+        }
+        let found = ridge.logistic(&self.reduced, k, rows, labels, penalty, threads)?;
+        Ok(found.map(|(fit, reduced)| Closed {
+            fit,
+            reduced,
+            rank: self.rank,
+            unseen: ridge.logit(0.0),
+        }))
     }
 
     pub fn rank(&self) -> usize {
         self.rank
     }
+
+    /// The scores of rows with all labels, a column a row, by their coordinates.
+    pub fn scores(&self, ridge: &LabelRidge, coordinates: &Mat<f64>, threads: usize) -> Mat<f64> {
+        let k = self.rank.min(self.reduced.rank);
+        ridge.scores_of_rank(&self.fit, &self.reduced, k, coordinates, threads)
+    }
+
+    /// W, and biases that make up for the means of rows and labels. Directions that the
+    /// closed form does not have are random and next to nothing.
+    pub fn form<R: Real>(
+        &self,
+        ridge: &LabelRidge,
+        rows: &Rows<R>,
+        seed: u64,
+        threads: usize,
+    ) -> Result<(Form<R>, Prior)> {
+        let k = self.rank.min(self.reduced.rank);
+        let mut some = rows.select(0..rows.len().min(SPREAD_ROWS));
+        some.widen(rows.columns());
+        let coordinates = ridge.coordinates(&some, threads)?;
+        let scores = self.scores(ridge, &coordinates, threads);
+        let scale = match spread(&scores) {
+            spread if spread > 0.0 && spread.is_finite() => SPREAD / spread,
+            _ => 1.0,
+        };
+        let left = ridge.to_features(self.reduced.left.subcols(0, k), threads);
+        let right = self.reduced.right.subcols(0, k);
+        let at_mean = ridge.at_mean(&left);
+        let bias = |y: usize| {
+            let mean: f64 = (0..k).map(|j| at_mean[j] * right[(y, j)]).sum();
+            scale * (self.fit.offset[y] - mean)
+        };
+        let labels = self.fit.offset.len();
+        let prior = Prior {
+            bias: (0..labels).map(bias).collect(),
+            unseen: scale * self.unseen,
+            ..Prior::default()
+        };
+        let root = scale.sqrt();
+        let tall = |side: u64, factor: MatRef<'_, f64>| {
+            // As long as the shortest direction there is.
+            let least = factor.col_iter().map(|c| c.norm_l2()).reduce(f64::min);
+            let filler = FILLER * least.unwrap_or(1.0) / (factor.nrows() as f64).sqrt();
+            let tall = Tall::from_fn(factor.nrows(), self.rank, |i, j| match j < k {
+                true => root * factor[(i, j)],
+                false => root * filler * normal_at(seed, side, i as u64, j as u64),
+            })?;
+            match tall.is_finite() {
+                true => Ok(tall),
+                false => Err(too_large()),
+            }
+        };
+        let form = Factored::new(tall(0, left.as_ref())?, tall(1, right)?);
+        Ok((Form::Factored(form), prior))
+    }
+}
+
+fn too_large() -> Error {
+    Error::input(
+        "the values of the rows are too large or too small for ridge regression: scale them",
+    )
 }
 
 /// The mean over columns of their standard deviations.

@@ -223,11 +223,19 @@ impl Similarity {
         };
         let mut contests = Vec::new();
         for (choice, forms, found) in self.starts(inner, &splits, &judges)? {
-            let runs = forms.into_iter().zip(inner).zip(&splits);
-            let runs = runs.map(|((form, options), inputs)| {
-                Running::new(options, inputs, form, steps, choice.init)
-            });
-            let runs: Vec<Running<R>> = runs.collect::<Result<_>>()?;
+            let mut runs: Vec<Running<R>> = Vec::new();
+            for ((form, options), inputs) in forms.into_iter().zip(inner).zip(&splits) {
+                // One split is enough for the step: its trials cost more than all else.
+                let size = runs.first().map(|run| run.stepper.step.size);
+                let size = size.or(options.step_size);
+                runs.push(Running::new(
+                    options,
+                    inputs,
+                    form,
+                    steps,
+                    (choice.init, size),
+                )?);
+            }
             let step_size = Some(runs[0].stepper.step.size);
             let contest = Contest {
                 choice: Choice {
@@ -425,10 +433,10 @@ impl<R: Real> Running<R> {
         inputs: &Inputs<'_, R>,
         form: Form<R>,
         steps: u64,
-        init: Init,
+        (init, size): (Init, Option<f64>),
     ) -> Result<Self> {
         let mut stepper = Stepper::new(options, form, 0, None)?;
-        stepper.step.size = match options.step_size {
+        stepper.step.size = match size {
             Some(size) => size,
             None => choose_step(options, inputs, &stepper, steps, init)?.0,
         };

@@ -32,6 +32,8 @@ const HELD_OUT: u64 = 2;
 
 /// Triplets of a pre-training run, and held-out ones that judge it.
 const PRETRAINING_STEPS: u64 = 5_000;
+/// More, because descent on plain factors gains by long steps at first and loses later.
+const PRETRAINING_STEPS_ON_FACTORS: u64 = 30_000;
 /// Fewer, because a step of LEGO passes over the whole matrix.
 const PRETRAINING_STEPS_OF_LEGO: u64 = 300;
 const HELD_OUT_TRIPLETS: usize = 10_000;
@@ -131,7 +133,7 @@ impl Similarity {
         options.check()?;
         checkpoint.check_options(&options)?;
         let state: State = checkpoint.state()?;
-        let choice = state.decided()?.unwrap_or_else(|| options.usual());
+        let choice = checkpoint.decided()?.unwrap_or_else(|| options.usual());
         let mut inputs = Inputs::new(&options.as_chosen(&choice), data)?;
         let Sides { left, right } = inputs.sides();
         let shape = (left.columns(), right.columns());
@@ -207,6 +209,10 @@ fn short<R: Real>(options: &Similarity, inputs: &Inputs<'_, R>, total: u64) -> R
     let seed = options.seed;
     let mut steps = match options.rule() {
         Rule::Lego => PRETRAINING_STEPS_OF_LEGO,
+        Rule::Gradient | Rule::GradientPsd => {
+            let longer = PRETRAINING_STEPS_ON_FACTORS.min(total / 4);
+            longer.max(PRETRAINING_STEPS) * options.batch as u64
+        }
         _ => PRETRAINING_STEPS * options.batch as u64,
     }
     .min(total.max(1));

@@ -306,7 +306,7 @@ fn a_rank_above_that_of_the_values_is_kept_in_batch() {
             let singular = model.singular_values().unwrap().unwrap();
             assert_eq!(singular.len(), 3);
             assert!(singular.iter().all(|&s| s > 0.0), "{rule:?} {singular:?}");
-            let found = model.evaluate_pairs(&rows, None, &pairs).unwrap();
+            let found = model.evaluate_pairs(&rows, None, &pairs, None).unwrap();
             assert!(found.metrics["rmse"] < 0.5, "{rule:?} {solver:?} {found:?}");
         }
     }
