@@ -10,9 +10,9 @@ use rankfold::online::Rule;
 use rankfold::options::Options;
 use rankfold::random::normal_at;
 use rankfold::task::{
-    Checkpoint, CompletionInit, CompletionLearner, Event, Fit, Gossip, GossipData, GossipGeometry, GossipTask,
-    Init, KernelData, Learn, Map, MapData, MetricData, MetricSolver, MultitaskSolver, PairsData,
-    PairsSolver, RankingData, RatingData, RecommendData, RecommendLearner, Report, Run,
+    Checkpoint, CompletionInit, CompletionLearner, Event, Fit, Gossip, GossipData, GossipGeometry,
+    GossipTask, Init, KernelData, Learn, Map, MapData, MetricData, MetricSolver, MultitaskSolver,
+    PairsData, PairsSolver, RankingData, RatingData, RecommendData, RecommendLearner, Report, Run,
     SimilarityData, Stop, TaskData, TrainingData,
 };
 use rankfold::{
