@@ -257,10 +257,9 @@ fn streams_add_users_and_items() {
         "{}",
         said.stderr
     );
-    assert_eq!(
-        place.run(&["info", "b.safetensors", "--json"]).json()["users"],
-        json!(21)
-    );
+    let said = place.run(&["info", "b.safetensors", "--json"]).stdout;
+    let found: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(found["users"], json!(21));
 }
 
 #[test]
