@@ -42,7 +42,7 @@ def movielens(bench):
     last = ranks[-2:]
     polar = [mean(found["polar"][r]) <= min(mean(found[name][r]) for name in found) for r in last]
     near = [mean(found[name][r]) <= PRINTED[name][RANKS.index(r)] + .015 for name in found for r in ranks]
-    ours = (f"at or below the printed figure + .015 in {sum(near)} of {len(near)} cells; polar is best at "
+    ours = (f"{data}: at or below the printed figure + .015 in {sum(near)} of {len(near)} cells; polar is best at "
             f"{sum(polar)} of {len(polar)} of the largest ranks")
     return Outcome(judged([all(near), all(polar)]), ours, [("test RMSE", ["", *(f"rank {r}" for r in ranks)], lines)], [chart])
 

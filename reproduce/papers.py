@@ -1,6 +1,6 @@
 """Runs items of the papers, and writes their pages."""
 
-import concurrent.futures
+import multiprocessing
 import sys
 import time
 
@@ -29,19 +29,19 @@ def listed(pairs):
 class Progress:
     """Tells what is done, and how long the rest may take by the budgets of items."""
 
-    def __init__(self, pairs, quick, jobs):
+    def __init__(self, pairs, quick):
         self.budget = {(p.name, i.name): max(i.quick if quick else i.minutes, 0.01) for p, i in pairs}
-        self.left, self.jobs = sum(self.budget.values()), jobs
+        self.left = sum(self.budget.values())
         self.total, self.done, self.started = len(pairs), 0, time.monotonic()
 
     def tell(self, paper, item, failure):
         self.done += 1
         finished = sum(self.budget.values())
-        self.left -= self.budget[(paper.name, item.name)]
+        self.left -= self.budget[(paper, item)]
         passed = (time.monotonic() - self.started) / 60
         # Budgets are CPU time of one core; the machine shows how it compares.
         pace = passed / max(finished - self.left, 0.01)
-        print(f"[{self.done}/{self.total}] {paper.name} {item.name}: {'failed' if failure else 'done'} after "
+        print(f"[{self.done}/{self.total}] {paper} {item}: {'failed' if failure else 'done'} after "
               f"{passed:.1f} min, about {self.left * pace:.0f} min left", file=sys.stderr, flush=True)
         if failure:
             print(failure, file=sys.stderr, flush=True)
@@ -53,16 +53,15 @@ def main(data, quick, jobs, action, name="", item=""):
         return listed(pairs)
     failed = []
     if action == "run":
-        progress = Progress(pairs, quick, jobs)
-        with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
-            futures = {pool.submit(measured_by_name, p.name, i.name, data, quick): (p, i) for p, i in pairs}
+        progress = Progress(pairs, quick)
+        asked = [(paper.name, one.name, data, quick) for paper, one in pairs]
+        # Leaving the pool ends its processes.
+        with multiprocessing.Pool(jobs) as pool:
             try:
-                for future in concurrent.futures.as_completed(futures):
-                    failure = future.result()
-                    progress.tell(*futures[future], failure)
-                    failed += [futures[future]] if failure else []
+                for name, item, failure in pool.imap_unordered(measured_by_name, asked):
+                    progress.tell(name, item, failure)
+                    failed += [item] if failure else []
             except KeyboardInterrupt:
-                pool.shutdown(wait=False, cancel_futures=True)
                 print("stopped; what was measured is kept, and the same command goes on from there", file=sys.stderr)
                 raise SystemExit(130) from None
     page.write(PAPERS, data)
@@ -71,10 +70,11 @@ def main(data, quick, jobs, action, name="", item=""):
         sys.exit(1)
 
 
-def measured_by_name(name, item, data, quick):
+def measured_by_name(asked):
     """By names, because functions do not travel between processes."""
+    name, item, data, quick = asked
     paper = next(paper for paper in PAPERS if paper.name == name)
-    return measured_safely(paper, paper.item(item), data, quick)
+    return name, item, measured_safely(paper, paper.item(item), data, quick)
 
 
 if __name__ == "__main__":
