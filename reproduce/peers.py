@@ -593,6 +593,8 @@ def pooled_ridge(train, wanted, setting):
 
 
 def items(lab):
+    from reproduce.recommenders import items as recommenders
+
     parkinsons = ("parkinsons/parkinsons_updrs.csv.gz", "subject#", "total_UPDRS", ["motor_UPDRS"])
     folds = ("isolet/isolet.csv.gz", "fold", {"5"})
     digits = ("usps/usps.csv.gz", "split", {"test"})
@@ -601,6 +603,7 @@ def items(lab):
         Labels(lab, "bibtex"), Labels(lab, "corel5k"), Labels(lab, "delicious"), News(lab, "20 Newsgroups"),
         Metric(lab, "Isolet", *folds, 10), Metric(lab, "Isolet", *folds, 20), Metric(lab, "USPS", *digits, 20),
         Tasks(lab, "School", "school/school.csv.gz", "task", "y", []), Tasks(lab, "Parkinsons", *parkinsons),
+        *recommenders(lab),
     ]
 
 
