@@ -155,7 +155,7 @@ def labels(bench):
         for r in ranks:
             for init in ("zero", "identity", "gaussian"):
                 found[data, r, init] = tuned(bench, data, f"--learner loreta --rank {r} --init {init}", "step-size", steps, epochs)
-            found[data, r, "PA"] = tuned(bench, data, f"--learner passive-aggressive --rank {r}", "aggressiveness", caps, epochs)
+            found[data, r, "PA"] = tuned(bench, data, f"--learner passive-aggressive --rank {r} --init identity", "aggressiveness", caps, epochs)
         for full in ("perceptron", "group-perceptron"):
             found[data, full] = tuned(bench, data, f"--learner {full}", "step-size", steps, epochs)
     best = {(d, r): max(found[d, r, i]["map"] for i in ("zero", "identity", "gaussian")) for d in sets for r in ranks}

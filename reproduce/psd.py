@@ -194,7 +194,8 @@ PAPER = Paper(
         Algorithm("Section 10.2", "k-NN of learned kernels", ""),
     ],
     [
-        Item("invariance", "Section 7", "steps do not depend on how W is factored", tests="`golden_psd_batch` and those of `psd_batch.rs`"),
+        Item("invariance", "Section 7", "steps do not see rotations of the data, polar steps not its scale",
+             tests="`steps_do_not_see_rotations_of_the_data`, `polar_steps_do_not_see_the_scale_of_the_data`"),
         Item("convergence", "Appendix A", "online steps s_t = η_t/max(‖G_t‖², 1) converge"),
         Item("table-1", "Table 1", "costs of a step: O(dr) flat, O(dr²) polar", "cargo bench --bench psd"),
         Item("figure-3", "Figure 3", "a learned subspace fits much better than principal directions", "cargo run --release --example psd_toys -- subspace"),
