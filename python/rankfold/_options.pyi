@@ -382,7 +382,7 @@ class MapOptions(Options):
     ) -> None: ...
 
 class MultitaskOptions(Options):
-    learner: Literal["grassmann"]
+    learner: Literal["auto", "grassmann", "mixed"]
     solver: Literal["trust-region", "cg", "descent"]
     rank: int | None
     regularization: float | None
@@ -401,7 +401,7 @@ class MultitaskOptions(Options):
     def __init__(
         self,
         *,
-        learner: Literal["grassmann"] = "grassmann",
+        learner: Literal["auto", "grassmann", "mixed"] = "auto",
         solver: Literal["trust-region", "cg", "descent"] = "trust-region",
         rank: int | None = None,
         regularization: float | None = None,

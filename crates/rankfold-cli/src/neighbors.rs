@@ -115,6 +115,10 @@ impl Neighbors {
             model.knowledge,
             Knowledge::Recommend(_) | Knowledge::Completion(_)
         ) {
+            if let Some(data) = &self.data {
+                let message = "the model has users and items of its own: leave DATA out";
+                return Err(Error::input(message).in_file(data));
+            }
             let always = ["model", "query", "k", "threads", "side"];
             output.given.only(&model, &always, &[])?;
             let neighbors = ItemNeighbors {

@@ -985,7 +985,7 @@ fn models_of_other_tasks_are_told_apart() {
     trained(&place, &[]);
     place
         .run(&["neighbors", "m", "train.csv", "--query", "u0"])
-        .refused("m: the model predicts ratings: use `rankfold recommend` or `predict`");
+        .refused("train.csv: the model has users and items of its own: leave DATA out");
     place
         .run(&["rank", "m", "train.csv", "--query", "u0"])
         .refused("m: a model for completion ranks no labels: expected one for ranking");

@@ -530,3 +530,37 @@ fn wild_targets_of_a_new_task_cost_nothing_else() {
     assert_eq!(before, after);
     assert_eq!(place.run(&["info", "m"]).code, 0);
 }
+
+#[test]
+fn a_prior_for_each_feature_is_a_learner_of_its_own() {
+    let place = place();
+    let start = ["train", "multitask", "train.csv", "-o", "m"];
+    let run = |more: &[&str]| place.run(&[&start[..], &COLUMNS, more].concat());
+    let report = run(&["--learner", "mixed", "--json"]).json();
+    assert_eq!(
+        (&report["learner"], &report["solver"]),
+        (&json!("mixed"), &json!("em"))
+    );
+    // One for each way to scale, and nothing else to choose.
+    assert_eq!(report["trials"].as_array().unwrap().len(), 2);
+    let found = place.run(&["eval", "m", "test.csv", "--json"]).json();
+    assert!(nmse(&found) < 0.2, "{found}");
+    run(&["--learner", "mixed", "--rank", "2"])
+        .refused("--rank applies only to `auto` and `grassmann`");
+    let report = run(&["--learner", "mixed", "--standardize", "global", "--json"]).json();
+    assert_eq!(report["trials"], json!([]));
+    // Rows that come later count as those of training do.
+    let said = place.run(&["update", "m", "test.csv", "-o", "m2"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    // Without options both are tried, with one of a subspace only that.
+    let tried = |more: &[&str]| {
+        let report = run(&[more, &["--json"]].concat()).json();
+        let trials = report["trials"].as_array().unwrap().clone();
+        let mixed = |trial: &&Value| trial["settings"]["learner"] == "mixed";
+        (trials.iter().filter(mixed).count(), trials.len())
+    };
+    let (mixed, all) = tried(&[]);
+    assert!(mixed == 2 && all > 60, "{mixed} of {all}");
+    assert_eq!(tried(&["--rank", "2"]), (0, 22));
+    assert_eq!(tried(&["--learner", "grassmann"]).0, 0);
+}

@@ -43,16 +43,25 @@ pub(super) fn projections<'a, R: Real>(
 
 /// The products of sparse columns with each other.
 pub(super) fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
-    Mat::from_fn(columns.len(), columns.len(), |i, j| {
-        let ((x, c), (y, d)) = (columns[i], columns[j]);
-        c * d * x.dot(y)
-    })
+    let mut out = Mat::zeros(columns.len(), columns.len());
+    for (i, &(x, c)) in columns.iter().enumerate() {
+        for (j, &(y, d)) in columns.iter().enumerate().take(i + 1) {
+            let product = c * d * x.dot(y);
+            (out[(i, j)], out[(j, i)]) = (product, product);
+        }
+    }
+    out
 }
 
 fn inverse_if_regular(p: &Mat<f64>) -> Option<Mat<f64>> {
+    let inverse = p.partial_piv_lu().inverse();
+    // Lengths bound the ratio of singular values from above, and cost no decomposition.
+    if SINGULAR * p.norm_l2() * inverse.norm_l2() < 1.0 {
+        return Some(inverse);
+    }
     let (_, sigma, _) = svd(p)?;
     let (largest, least) = (sigma.first()?, sigma.last()?);
-    (*least > SINGULAR * largest).then(|| p.partial_piv_lu().inverse())
+    (*least > SINGULAR * largest).then_some(inverse)
 }
 
 /// One side after the step Ã += Σ cᵢ xᵢ lᵢᵀ, computed but not yet written.
@@ -209,7 +218,12 @@ pub(super) fn retract_psd<R: Real>(
         return Attempt::Idle;
     }
     let mut gamma = h.transpose() * &x;
-    let Some(largest) = spectral_radius(&gamma, &pi) else {
+    // Half of its length is never less than the radius, and costs nothing.
+    let largest = match 0.5 * gamma.norm_l2() {
+        bound if bound <= limit => Some(bound),
+        _ => spectral_radius(&gamma, &pi),
+    };
+    let Some(largest) = largest else {
         return Attempt::Refused;
     };
     if largest > limit {

@@ -122,6 +122,15 @@ impl Frame {
         self.scale.len()
     }
 
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// A target on the scale of its task.
+    pub fn scaled(&self, task: usize, target: f64) -> f64 {
+        (target - self.prior.target_mean) / self.scale[task]
+    }
+
     /// The rows of a task: their features and their targets as they came.
     pub fn rows_of(&self, task: usize) -> (&[f64], &[f64]) {
         let (from, to) = (self.starts[task], self.starts[task + 1]);

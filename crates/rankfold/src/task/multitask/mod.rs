@@ -5,6 +5,7 @@ mod baselines;
 mod evaluation;
 mod fit;
 mod frame;
+mod mixed;
 mod online;
 mod shares;
 
@@ -19,7 +20,7 @@ use super::run::{Fit, Run, Trial};
 use super::{Learn, check_validation, threads};
 use crate::batch::{Ended, Solver, SolverState};
 use crate::data::{FeatureMap, TaskColumns, TaskRows};
-use crate::model::{Metrics, Model, MultitaskCard, Standardize, TaskSpace, principal};
+use crate::model::{Knowledge, Metrics, Model, MultitaskCard, Standardize, TaskSpace, principal};
 use crate::options::Options;
 use crate::{Error, Ids, Result, Rows, choices, options};
 use evaluation::Judge;
@@ -65,8 +66,12 @@ impl MultitaskSolver {
 choices! {
     /// How regressions that share a subspace are learned.
     pub enum MultitaskLearner {
+        /// What does best on held-out rows
+        Auto = "auto" (default),
         /// A subspace, with least squares for the weights of each task
         Grassmann = "grassmann",
+        /// Weights around common ones, with a variance for each feature, by maximum likelihood
+        Mixed = "mixed",
     }
 }
 
@@ -82,29 +87,37 @@ options! {
     /// # Ok::<(), rankfold::Error>(())
     /// ```
     pub struct Multitask: "multitask" {
-        /// Learning algorithm.
-        learner: MultitaskLearner = MultitaskLearner::Grassmann;
+        /// Learning algorithm. `auto` is `grassmann` where an option of that is given.
+        learner: MultitaskLearner = MultitaskLearner::Auto;
         /// How the subspace is searched for.
-        solver: MultitaskSolver = MultitaskSolver::TrustRegion;
+        solver: MultitaskSolver = MultitaskSolver::TrustRegion,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace();
         /// Dimension of the subspace, at most the number of features and of tasks [default:
         /// chosen by validation with the regularization; 3 where that is given].
-        rank: Option<usize> = None, in Range::COUNT;
+        rank: Option<usize> = None, in Range::COUNT,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace();
         /// λ of λ/2 ‖w‖² for each task, beside half of its squared errors [default: chosen by
         /// validation].
-        regularization: Option<f64> = None, in Range::NOT_NEGATIVE;
+        regularization: Option<f64> = None, in Range::NOT_NEGATIVE,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace();
         /// How features and targets are scaled [default: global or task, chosen by validation].
         standardize: Option<Standardize> = None;
         /// Learn no biases: without features a target is 0.
-        no_bias: bool = false;
+        no_bias: bool = false,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace();
         /// Learn no common weights: tasks share the subspace only.
-        no_common: bool = false;
+        no_common: bool = false,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace();
         /// μ of μ/2 ‖c‖², the ridge of the common weights.
         common_ridge: f64 = 1.0, in Range::NOT_NEGATIVE,
-            for "runs without `--no-common`" if |o| !o.no_common;
+            for "`auto` and `grassmann` without `--no-common`"
+            if |o| o.may_have_subspace() && !o.no_common;
         /// Iterations at most, for each ridge on the way down.
-        iterations: usize = 200, in Range::COUNT, effect Length;
+        iterations: usize = 200, in Range::COUNT,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace(), effect Length;
         /// Stop when an iteration lowers the cost by at most this share.
-        tolerance: f64 = 1e-10, in Range::NOT_NEGATIVE;
+        tolerance: f64 = 1e-10, in Range::NOT_NEGATIVE,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace();
         shared valid_fraction;
         shared seed;
         shared threads;
@@ -116,6 +129,33 @@ impl Multitask {
     /// With everything at its default.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    fn may_have_subspace(&self) -> bool {
+        self.learner != MultitaskLearner::Mixed
+    }
+
+    /// Whether weights with a prior for each feature may be learned: where nothing is asked
+    /// for that only a subspace has.
+    fn may_be_mixed(&self, data: &TaskRows) -> bool {
+        let usual = Multitask::default();
+        let open = usual
+            == Multitask {
+                learner: usual.learner,
+                standardize: usual.standardize,
+                valid_fraction: usual.valid_fraction,
+                seed: usual.seed,
+                threads: usual.threads,
+                curve_every: usual.curve_every,
+                ..self.clone()
+            };
+        match self.learner {
+            MultitaskLearner::Auto => {
+                open && mixed::is_possible(data.names.len(), data.features.len())
+            }
+            MultitaskLearner::Grassmann => false,
+            MultitaskLearner::Mixed => true,
+        }
     }
 
     pub(super) fn thread_count(&self) -> usize {
@@ -151,6 +191,12 @@ impl Multitask {
     fn check_data(&self, data: &TaskRows) -> Result<()> {
         self.check()?;
         let (features, tasks) = (data.features.len(), data.names.len());
+        if !self.may_have_subspace() && !mixed::is_possible(tasks, features) {
+            return Err(Error::input(format!(
+                "`mixed` needs two tasks or more and not too many features, found {tasks} tasks \
+                 and {features} features"
+            )));
+        }
         if let Some(rank) = self.rank
             && rank > features.min(tasks)
         {
@@ -236,9 +282,13 @@ impl Multitask {
             }
             MultitaskEvent::Tried(trial) => driver.tried(trial.into()),
         };
-        let ranks = self.ranks(data);
-        let to_choose = ranks.len() > 1
-            || self.regularization.is_none()
+        let ranks = match self.may_have_subspace() {
+            true => self.ranks(data),
+            false => Vec::new(),
+        };
+        let may_be_mixed = self.may_be_mixed(data);
+        let to_choose = ranks.len() + usize::from(may_be_mixed) > 1
+            || ranks.len() == 1 && self.regularization.is_none()
             || self.standardize.is_none()
             || valid.is_some();
         let chosen = match (to_choose, decided) {
@@ -246,28 +296,57 @@ impl Multitask {
             (true, Some(chosen)) => chosen,
             (true, None) => {
                 let mut best: Option<TaskTrial> = None;
-                for &rank in &ranks {
-                    let options = self.clone().rank(rank);
-                    let Some(found) = Work::new(&options, data, &mut watch).choose(valid)? else {
+                let tried = ranks.iter().map(|&rank| Some(rank));
+                for rank in tried.chain(may_be_mixed.then_some(None)) {
+                    let options = Multitask {
+                        rank,
+                        ..self.clone()
+                    };
+                    let mut work = Work::new(&options, data, &mut watch);
+                    let Some(found) = work.choose(valid, rank.is_none())? else {
                         return Err(driver.run.no_model());
                     };
-                    if best.as_ref().is_none_or(|best| found.nmse < best.nmse) {
+                    // The best of many settings looks better than it is: a prior that has
+                    // none to choose gives way only to what is clearly better.
+                    let better = best.as_ref().is_none_or(|best| match found.mixed {
+                        true => !best.clearly_beats(&found),
+                        false => found.nmse < best.nmse,
+                    });
+                    if better {
                         best = Some(found);
                     }
                 }
                 best
             }
         };
-        let rank = chosen.as_ref().map_or(ranks[0], |chosen| chosen.rank);
-        let options = self.clone().rank(rank);
+        let mixed = match &chosen {
+            Some(chosen) => chosen.mixed,
+            None => !self.may_have_subspace(),
+        };
+        let rank = match &chosen {
+            Some(chosen) => chosen.rank,
+            None => ranks.first().copied().unwrap_or(data.features.len()),
+        };
+        let options = Multitask {
+            rank: Some(rank),
+            ..self.clone()
+        };
         let mut work = Work::new(&options, data, &mut watch);
         let standardize = self.scaling(chosen.as_ref());
         let ground = Ground::new(&options, data, &all, standardize)?;
-        let ridges = ground.ridges(self.regularization, chosen.as_ref());
         (work.watch)(MultitaskEvent::Last(chosen.as_ref()));
-        let learned = work.walk(&ground, &ridges, state)?;
+        let learned = match mixed {
+            true => mixed::learn(&ground.frame, self.thread_count()).ok_or_else(no_numbers)?,
+            false => {
+                let ridges = ground.ridges(self.regularization, chosen.as_ref());
+                work.walk(&ground, &ridges, state)?
+            }
+        };
         let tasks = 0..data.names.len();
-        let found = work.finish(&ground, learned, tasks, columns, standardize, chosen)?;
+        let mut found = work.finish(&ground, learned, tasks, columns, standardize, chosen)?;
+        if mixed {
+            found.now_mixed();
+        }
         if let Some(error) = failed {
             return Err(error);
         }
@@ -336,7 +415,11 @@ impl From<&TaskTrial> for Trial {
         let mut out = Trial::of("regularization", lambda, "nmse", trial.nmse);
         let scaling = trial.standardize.name();
         out.settings.insert("standardize".into(), scaling.into());
-        out.settings.insert("rank".into(), trial.rank.into());
+        if trial.mixed {
+            out.settings.insert("learner".into(), "mixed".into());
+        } else {
+            out.settings.insert("rank".into(), trial.rank.into());
+        }
         out.steps = trial.iterations as u64;
         out
     }
@@ -381,6 +464,9 @@ pub(crate) struct TaskTrial {
     pub nmse: f64,
     /// Iterations until then.
     pub iterations: usize,
+    /// Whether weights have a prior for each feature, and no subspace.
+    #[serde(default)]
+    mixed: bool,
     /// Which of the ridges it is.
     place: usize,
     /// The same for each task that has one.
@@ -447,7 +533,7 @@ impl<'a> Work<'a> {
 
     /// Tries all settings. The ridge with the least error wins, of equal ones the
     /// larger; scaling within tasks only where that is clearly better.
-    fn choose(&mut self, valid: Option<&TaskRows>) -> Result<Option<TaskTrial>> {
+    fn choose(&mut self, valid: Option<&TaskRows>, mixed: bool) -> Result<Option<TaskTrial>> {
         let others = valid.map(|valid| renamed(self.data, valid)).transpose()?;
         let (kept, held) = match &others {
             Some(others) => (
@@ -473,6 +559,27 @@ impl<'a> Work<'a> {
         let (options, data) = (self.options, self.data);
         for &standardize in settings {
             let ground = Ground::new(options, data, &kept, standardize)?;
+            if mixed {
+                let learned = mixed::learn(&ground.frame, options.thread_count());
+                let Some(learned) = learned else { continue };
+                let judge = judge_rows(&ground.frame, &learned, judged, &held);
+                let trial = TaskTrial {
+                    rank: data.features.len(),
+                    standardize,
+                    regularization: learned.prior.ridge,
+                    nmse: judge.nmse(),
+                    iterations: learned.iterations,
+                    mixed: true,
+                    place: 0,
+                    of_tasks: judge.of_tasks(),
+                };
+                let go_on = (self.watch)(MultitaskEvent::Tried(&trial));
+                self.trials.push(trial);
+                if !go_on {
+                    return Ok(None);
+                }
+                continue;
+            }
             let ridges = ground.ridges(options.regularization, None);
             let trials = &mut self.trials;
             let (watch, stopped) = (RefCell::new(&mut self.watch), Cell::new(false));
@@ -492,6 +599,7 @@ impl<'a> Work<'a> {
                     regularization: lambda,
                     nmse: judge.nmse(),
                     iterations: learned.iterations,
+                    mixed: false,
                     place,
                     of_tasks: judge.of_tasks(),
                 };
@@ -562,11 +670,7 @@ impl<'a> Work<'a> {
         let turned = finite
             .then(|| principal(&learned.at[0], &weights))
             .flatten();
-        let Some((u, kept)) = turned else {
-            return Err(Error::failure(
-                "the fit ended with numbers that are not finite: more regularization may help",
-            ));
-        };
+        let (u, kept) = turned.ok_or_else(no_numbers)?;
         if kept == 0 {
             return Err(Error::input(
                 "no task has weights of its own: the targets are all the same, or too few",
@@ -617,6 +721,22 @@ impl<'a> Work<'a> {
             lost_rank: (kept < ground.rank).then_some(ground.rank),
             constant_tasks: constant,
         })
+    }
+}
+
+fn no_numbers() -> Error {
+    Error::failure("the fit ended with numbers that are not finite: more regularization may help")
+}
+
+impl MultitaskFit {
+    /// Says that there was no search for a subspace.
+    fn now_mixed(&mut self) {
+        self.model.card.learner = MultitaskLearner::Mixed.name().into();
+        self.model.card.init = "prior".into();
+        self.lost_rank = None;
+        if let Knowledge::Multitask(known) = &mut self.model.knowledge {
+            known.card.solver = "em".into();
+        }
     }
 }
 

@@ -35,7 +35,7 @@ impl<'a> Shares<'a> {
         options.check_data(data)?;
         let chosen = match (options.regularization, options.standardize) {
             (Some(_), Some(_)) => None,
-            _ => match Work::new(options, data, watch).choose(None)? {
+            _ => match Work::new(options, data, watch).choose(None, false)? {
                 Some(chosen) => Some(chosen),
                 None => return Ok(None),
             },
