@@ -263,6 +263,46 @@ class CompletionOptions(Options):
         callback: Callable[[dict[str, Any]], object] | None = None,
     ) -> None: ...
 
+class RecommendOptions(Options):
+    learner: Literal["auto", "items", "als", "loreta"]
+    rank: str | int | float | tuple[float, ...]
+    regularization: float | None
+    unchosen_weight: float
+    damping: float
+    own_share: float | None
+    weights: Literal["log", "raw", "none"]
+    half_life: float | None
+    iterations: int | None
+    steps: int | None
+    step_size: float | None
+    valid_fraction: float
+    random_state: int | np.random.RandomState | np.random.Generator | None
+    n_jobs: int | None
+    curve_every: int | None
+    verbose: int
+    callback: Callable[[dict[str, Any]], object] | None
+    def __init__(
+        self,
+        *,
+        learner: Literal["auto", "items", "als", "loreta"] = "auto",
+        rank: str | int | float | tuple[float, ...] = "auto",
+        regularization: float | None = None,
+        unchosen_weight: float = 0.3,
+        damping: float = 0.5,
+        own_share: float | None = None,
+        weights: Literal["log", "raw", "none"] = "log",
+        half_life: float | None = None,
+        iterations: int | None = None,
+        steps: int | None = None,
+        step_size: float | None = None,
+        valid_fraction: float = 0.0,
+        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+        n_jobs: int | None = None,
+        curve_every: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[dict[str, Any]], object] | None = None,
+    ) -> None: ...
+
 class PairsOptions(Options):
     learner: Literal["loreta", "gradient", "balanced", "polar"]
     solver: Literal["online", "descent", "cg", "trust-region"]

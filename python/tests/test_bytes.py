@@ -153,6 +153,38 @@ def test_completion(tmp_path: Path, command: Command, learner: Any) -> None:
     assert len(model.users_) == len(model.user_factors_) == 45
 
 
+@pytest.mark.parametrize("learner", ["auto", "items", "als"])
+def test_recommend(tmp_path: Path, command: Command, learner: str) -> None:
+    users, items = random.integers(0, 40, 500), random.integers(0, 25, 500)
+    frame = pd.DataFrame({"user": users, "item": items})
+    frame.to_csv(tmp_path / "c.csv", index=False)
+    command("train", "recommend", "c.csv", "-o", "m.safetensors", "--rank", 2, "--learner", learner)
+    model = rf.Recommend(rank=2, learner=learner).fit(users, items)
+    same(model, tmp_path / "m.safetensors")
+    same(rf.Recommend(rank=2, learner=learner).fit(frame), tmp_path / "m.safetensors")
+    lines = [json.dumps({"user": f"new{i % 5}", "item": str(i % 30)}) for i in range(40)]
+    (tmp_path / "s.jsonl").write_text("\n".join(lines) + "\n")
+    command("update", "m.safetensors", "s.jsonl", "-o", "u.safetensors")
+    model.partial_fit([f"new{i % 5}" for i in range(40)], [i % 30 for i in range(40)])
+    same(model, tmp_path / "u.safetensors")
+    assert len(model.users_) == len(model.user_factors_) == 45
+    seen = set(items[users == 3])
+    assert not seen & set(model.recommend(3, n=5).tolist())
+    shown, scores = model.recommend(3, n=5, exclude=[4], return_scores=True)
+    assert 4 not in shown and list(scores) == sorted(scores, reverse=True)
+    assert len(model.recommend(3, n=40, seen=True)) == len(model.items_)
+    assert len(model.recommend_for([1, 2, "unknown"], n=3)) == 3
+    assert len(model.similar_items(2, n=4)) == 4
+    assert 0.0 <= model.score(users[:50], (items[:50] + 1) % 25) <= 1.0
+    model.save(tmp_path / "p.safetensors")
+    again = rf.load(tmp_path / "p.safetensors")
+    assert again.recommend("3", n=5).tolist() == [str(i) for i in model.recommend(3, n=5)]
+    with pytest.raises(ValueError, match="knows no user"):
+        model.recommend("nobody")
+    with pytest.raises(ValueError, match="weight above 0"):
+        model.partial_fit([1], [1], [0.0])
+
+
 def test_gossip(tmp_path: Path, command: Command) -> None:
     users, items = random.integers(0, 20, 300), random.integers(0, 15, 300)
     ratings = 1.0 + (users * items) % 5

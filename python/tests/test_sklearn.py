@@ -37,6 +37,7 @@ ALL = [
     rf.Multitask,
     rf.Pairs,
     rf.Ranking,
+    rf.Recommend,
     rf.Similarity,
 ]
 
