@@ -58,6 +58,10 @@ fn main() -> ExitCode {
             "movielens/ml-100k.csv.gz"
         ),
         on!(
+            ratings::lists_of_movielens_100k_are_better_than_popularity,
+            "movielens/ml-100k.csv.gz"
+        ),
+        on!(
             tasks::schools_share_more_than_a_pooled_ridge_knows,
             "school/school.csv.gz"
         ),

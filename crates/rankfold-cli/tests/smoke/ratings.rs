@@ -56,3 +56,18 @@ pub fn movielens_100k_is_predicted_better_than_by_biases([path]: [&str; 1]) {
     let listed = place.run(&run).stdout.lines().count();
     assert_eq!(listed, 943 * 1_669 - 90_000);
 }
+
+/// Linear models of full rank have .34 here, and what is most popular .13.
+pub fn lists_of_movielens_100k_are_better_than_popularity([path]: [&str; 1]) {
+    let place = Place::new();
+    let split = ["split", path, "-o", "c", "--test", "0.1", "--by", "user"];
+    assert_eq!(place.run(&split).code, 0);
+    let train = ["train", "recommend", "c.train.csv.gz", "-o", "model", "-q"];
+    assert_eq!(place.run(&train).code, 0);
+    let found = place
+        .run(&["eval", "model", "c.test.csv.gz", "--json"])
+        .json();
+    let ndcg = |side: &serde_json::Value| side["metrics"]["ndcg_at_10"].as_f64().unwrap();
+    assert!(ndcg(&found) > 0.335, "{found}");
+    assert!(ndcg(&found["baseline"]) < 0.16, "{found}");
+}
