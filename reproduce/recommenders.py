@@ -85,11 +85,11 @@ class Clicks(Item):
 
     metric, less_is_better, also = "NDCG@10", False, "recall"
 
-    def __init__(self, lab, name, source, last=False, large=False):
+    def __init__(self, lab, name, source, last=False, large=False, share=0.1):
         super().__init__(lab, name)
         self.source, self.last = source, last
         self.splits = 1 if last else 5
-        self.large = large
+        self.large, self.share = large, share
 
     def files(self, split):
         prefix = self.lab.folder / f"{self.name.replace(' ', '-')}-{split}"
@@ -98,7 +98,7 @@ class Clicks(Item):
             whole = self.lab.folder / f"{self.name.replace(' ', '-')}.csv"
             if not whole.exists():
                 self.source(self.lab.data, whole)
-            how = ["--last", 1] if self.last else ["--test", 0.1, "--seed", split]
+            how = ["--last", 1] if self.last else ["--test", self.share, "--seed", split]
             self.lab.rankfold("split", whole, "-o", prefix, "--by", "user", *how)
         return paths
 
@@ -174,5 +174,6 @@ def items(lab):
         Clicks(lab, "MovieLens 100K choices", movielens("ml-100k.csv.gz")),
         Clicks(lab, "MovieLens 100K last choice", movielens("ml-100k.csv.gz"), last=True),
         Clicks(lab, "MovieLens 1M choices", movielens("ml-1m.csv.gz"), large=True),
-        Clicks(lab, "bibtex tags", tags, last=True),
+        # Documents have two or three tags: half of them, rounded down, is looked for.
+        Clicks(lab, "bibtex tags", tags, share=0.5),
     ]

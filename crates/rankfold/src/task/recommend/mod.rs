@@ -62,8 +62,8 @@ options! {
     /// use rankfold::Recommend;
     /// use rankfold::data::Choices;
     ///
-    /// let choices = (0..60).map(|i| (i % 10, (i * 7) % 12, 1.0));
-    /// let model = Recommend::default().rank(2).fit(Choices::from_entries(choices)?)?;
+    /// let choices = Choices::from_entries((0..60).map(|i| (i % 10, (i * 7) % 12, 1.0)))?;
+    /// let model = Recommend::default().rank(2).fit(&choices)?;
     /// assert_eq!(model.recommended_items()?.len(), 12);
     /// # Ok::<(), rankfold::Error>(())
     /// ```
