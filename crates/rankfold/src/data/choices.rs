@@ -59,8 +59,9 @@ impl std::str::FromStr for ChoiceColumns {
     }
 }
 
-/// The largest weight of a choice: sums of squares of it are finite in single precision.
-const LARGEST_WEIGHT: f64 = 1e9;
+/// The least and the largest weight of a choice: their squares, and sums of those, are above 0 and
+/// finite in single precision.
+pub const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 /// One line of a file of choices.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,10 +107,10 @@ fn finite(field: &[u8], what: &str) -> std::result::Result<f64, String> {
 }
 
 fn checked_weight(weight: f64, shown: impl Fn() -> String) -> std::result::Result<f64, String> {
-    match weight > 0.0 && weight <= LARGEST_WEIGHT {
+    match WEIGHTS.contains(&weight) {
         true => Ok(weight),
         false => Err(format!(
-            "expected a weight above 0 and at most {LARGEST_WEIGHT:e}, found {}",
+            "expected a weight above 0, from 1e-9 to 1e9, found {}",
             shown()
         )),
     }
@@ -381,7 +382,7 @@ impl Choices {
                 let &(item, place, _) = same.last().expect("a choice");
                 indices.push(item);
                 let sum: f64 = same.iter().map(|choice| f64::from(choice.2)).sum();
-                values.push(sum.min(LARGEST_WEIGHT) as f32);
+                values.push(sum.min(*WEIGHTS.end()) as f32);
                 later.push(place);
             }
             // From the place of the last choice to how many others came after it.
@@ -486,6 +487,7 @@ mod tests {
             ("user,item,weight\nu1,a,0\n", 2, "weight above 0"),
             ("user,item,weight\nu1,a,1\nu1,b,-1\n", 3, "weight above 0"),
             ("user,item,weight\nu1,a,nan\n", 2, "weight above 0"),
+            ("user,item,weight\nu1,a,1e-300\n", 2, "weight above 0"),
             ("user,item,time\nu1,a,noon\n", 2, "a time as a number"),
             ("user,item\nu1,\n", 2, "expected an item, found nothing"),
             ("user,item\nu1,a,b\n", 2, "expected 2 fields, found 3"),

@@ -71,7 +71,7 @@ use std::path::Path;
 
 use hashbrown::HashSet;
 
-pub use choices::{Choice, ChoiceColumns, ChoiceLines, Choices};
+pub use choices::{Choice, ChoiceColumns, ChoiceLines, Choices, WEIGHTS};
 pub use constraints::{Constraint, Relation, constraints, read_constraints};
 pub use dissimilarities::{dissimilarities, read_dissimilarities};
 pub use distance_stream::DistanceStream;

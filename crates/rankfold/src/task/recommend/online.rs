@@ -10,7 +10,7 @@
 use super::RecommendLearner;
 use super::walk::Stepper;
 use crate::batch::FoldIn;
-use crate::data::Features;
+use crate::data::{Features, WEIGHTS};
 use crate::eval::gain;
 use crate::form::{Factored, Form, FormRef, Query};
 use crate::kernel::padded;
@@ -179,9 +179,9 @@ impl ChoiceLearner {
 
     /// Learns one choice of this weight.
     pub fn learn(&mut self, user: &str, item: &str, weight: f64) -> Result<Learned> {
-        if !(weight > 0.0 && weight <= 1e9) {
+        if !WEIGHTS.contains(&weight) {
             return Err(Error::input(format!(
-                "expected a weight above 0 and at most 1e9, found {weight}"
+                "expected a weight above 0, from 1e-9 to 1e9, found {weight}"
             )));
         }
         let user = self.users.intern(user) as usize;
@@ -259,7 +259,7 @@ impl ChoiceLearner {
             Some((_, now)) => {
                 let scale = self.known.card.weights;
                 let weight = scale.weight(f64::from(*now)) + scale.weight(strength);
-                *now = scale.strength(weight.min(1e9)) as f32;
+                *now = scale.strength(weight.min(*WEIGHTS.end())) as f32;
             }
             None => {
                 entries.push((item, strength as f32));
