@@ -145,6 +145,9 @@ fn strengths(choices: &Choices, scale: WeightScale, half_life: Option<f64>) -> R
         out.push(line.as_row());
     }
     out.widen(choices.items.len());
+    // Solvers and models keep copies of it.
+    out.shrink();
+    out.share();
     out
 }
 
@@ -167,6 +170,7 @@ fn without(rows: &Rows<f32>, held: impl Fn(usize, usize) -> bool) -> (Rows<f32>,
         wanted.push(Wanted { items, missing: 0 });
     }
     kept.widen(rows.columns());
+    kept.share();
     (kept, wanted)
 }
 
