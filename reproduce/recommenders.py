@@ -144,13 +144,15 @@ class Clicks(Item):
 
 
 def movielens(file):
-    """Who rated what, and when."""
+    """Who rated what, and when where the file says so."""
 
     def write(data, path):
         with gzip.open(data / "movielens" / file, "rt") as lines, open(path, "w") as out:
-            out.write("user,item,time\n")
+            timed = "ml-100k" in file
+            out.write("user,item,time\n" if timed else "user,item\n")
             for line in csv.DictReader(lines):
-                out.write(f"{line['user']},{line['item']},{line['timestamp']}\n")
+                when = f",{line['timestamp']}" if timed else ""
+                out.write(f"{line['user']},{line['item']}{when}\n")
 
     return write
 
