@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _rankfold
-from ._base import Estimator
 from ._inputs import at_least_one, coded, column, name_of, numbers
 from ._options import RecommendOptions
-from ._ratings import _by_name, _joined, rated, same_lengths
+from ._ratings import UsersAndItems, _by_name, _joined, rated, same_lengths
 
 _COLUMNS = ("user", "item")
 
@@ -31,7 +30,7 @@ def chosen(users: Any, items: Any, weights: Any, columns: tuple[str, ...]) -> tu
     return rated(users, items, weights, columns)  # type: ignore[arg-type]
 
 
-class Recommend(Estimator, RecommendOptions):
+class Recommend(UsersAndItems, RecommendOptions):
     """Learn what to show to whom, from clicks, plays or purchases.
 
     Every pair of a user and an item is one choice. The score of an item for a user is the
@@ -53,9 +52,6 @@ class Recommend(Estimator, RecommendOptions):
     >>> model.recommend("cat", n=1).tolist()
     ['jam']
     """
-
-    users_: NDArray[Any]
-    items_: NDArray[Any]
 
     def fit(
         self,
@@ -109,14 +105,7 @@ class Recommend(Estimator, RecommendOptions):
     def _name_ids(self, users: NDArray[Any], items: NDArray[Any]) -> None:
         self.users_ = _by_name(users, _rankfold.choosers(self.model_))
         self.items_ = _by_name(items, self.model_.names("right"))
-        self._places: dict[str, dict[str, int]] = {}
-
-    def _numbers(self, what: str) -> dict[str, int]:
-        """The number of each user or item by its name; made when it is first needed."""
-        if what not in self._places:
-            ids = self.users_ if what == "user" else self.items_
-            self._places[what] = {name_of(value): i for i, value in enumerate(ids)}
-        return self._places[what]
+        self._places = {}
 
     def partial_fit(
         self,
@@ -173,10 +162,7 @@ class Recommend(Estimator, RecommendOptions):
             Items, and scores if they are asked for.
         """
         self._check_fitted()
-        number = self._numbers("user").get(name_of(user))
-        if number is None:
-            raise ValueError(f"the model knows no user {user!r}")
-        return self._listed(([number], None), n, exclude, seen, return_scores)
+        return self._listed(([self._number("user", user)], None), n, exclude, seen, return_scores)
 
     def recommend_for(
         self, items: Any, n: int = 10, exclude: Any = None, *, seen: bool = False, return_scores: bool = False
@@ -217,35 +203,6 @@ class Recommend(Estimator, RecommendOptions):
         kept = items[0] >= 0
         best = self.items_[items[0][kept]]
         return (best, scores[0][kept]) if return_scores else best
-
-    def similar_items(self, item: Any, n: int = 10, *, return_scores: bool = False) -> Any:
-        """The items that are for the same users, by the cosine of their factors.
-
-        Parameters
-        ----------
-        item : id
-            The item.
-        n : int, default=10
-            Items at most; the item itself is left out.
-        return_scores : bool, default=False
-            Also return the cosines.
-
-        Returns
-        -------
-        ndarray of shape (n,), or two of them
-            Items, and cosines if they are asked for.
-        """
-        self._check_fitted()
-        n, number = at_least_one(n, "n"), self._numbers("item").get(name_of(item))
-        if number is None:
-            raise ValueError(f"the model knows no item {item!r}")
-        factors = self.item_factors_
-        lengths = np.linalg.norm(factors, axis=1)
-        factors = factors / np.where(lengths > 0, lengths, 1)[:, None]
-        scores = factors @ factors[number]
-        scores[number] = -np.inf
-        best = np.argsort(-scores, kind="stable")[: min(n, len(scores) - 1)]
-        return (self.items_[best], scores[best]) if return_scores else self.items_[best]
 
     def score(self, users: Any, items: Any = None) -> float:
         """NDCG@10 of what users chose beside what the model has learned from.

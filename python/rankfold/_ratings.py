@@ -36,7 +36,60 @@ def rated(users: Any, items: Any, ratings: Any, columns: tuple[str, str, str]) -
     return users, items, ratings
 
 
-class Completion(Estimator, CompletionOptions):
+class UsersAndItems(Estimator):
+    """Users and items by their names, and items by their factors."""
+
+    users_: NDArray[Any]
+    items_: NDArray[Any]
+    _places: dict[str, dict[str, int]]
+
+    @property
+    def item_factors_(self) -> NDArray[np.float64]:
+        """Factors of the items, in the order of `items_`."""
+        raise NotImplementedError
+
+    def _numbers(self, what: str) -> dict[str, int]:
+        """The number of each user or item by its name; made when it is first needed."""
+        if what not in self._places:
+            ids = self.users_ if what == "user" else self.items_
+            self._places[what] = {name_of(value): i for i, value in enumerate(ids)}
+        return self._places[what]
+
+    def _number(self, what: str, wanted: Any) -> int:
+        found = self._numbers(what).get(name_of(wanted))
+        if found is None:
+            raise ValueError(f"the model knows no {what} {wanted!r}")
+        return found
+
+    def similar_items(self, item: Any, n: int = 10, *, return_scores: bool = False) -> Any:
+        """The items whose factors point the same way, by their cosine.
+
+        Parameters
+        ----------
+        item : id
+            The item.
+        n : int, default=10
+            Items at most; the item itself is left out.
+        return_scores : bool, default=False
+            Also return the cosines.
+
+        Returns
+        -------
+        ndarray of shape (n,), or two of them
+            Items, and cosines if they are asked for.
+        """
+        self._check_fitted()
+        factors = self.item_factors_
+        n, number = at_least_one(n, "n"), self._number("item", item)
+        lengths = np.linalg.norm(factors, axis=1)
+        factors = factors / np.where(lengths > 0, lengths, 1)[:, None]
+        scores = factors @ factors[number]
+        scores[number] = -np.inf
+        best = np.argsort(-scores, kind="stable")[: min(n, len(scores) - 1)]
+        return (self.items_[best], scores[best]) if return_scores else self.items_[best]
+
+
+class Completion(UsersAndItems, CompletionOptions):
     """Learn to predict ratings, or the missing entries of a matrix.
 
     Learns rating = mean + bias of the user + bias of the item + an entry of a low-rank
@@ -61,9 +114,6 @@ class Completion(Estimator, CompletionOptions):
     >>> len(model.recommend("cat", n=2))
     2
     """
-
-    users_: NDArray[Any]
-    items_: NDArray[Any]
 
     def fit(
         self,
@@ -187,20 +237,7 @@ class Completion(Estimator, CompletionOptions):
     def _name_ids(self, users: NDArray[Any], items: NDArray[Any]) -> None:
         self.users_ = _by_name(users, self.model_.names("left"))
         self.items_ = _by_name(items, self.model_.names("right"))
-        self._places: dict[str, dict[str, int]] = {}
-
-    def _numbers(self, what: str) -> dict[str, int]:
-        """The number of each user or item by its name; made when it is first needed."""
-        if what not in self._places:
-            ids = self.users_ if what == "user" else self.items_
-            self._places[what] = {name_of(value): i for i, value in enumerate(ids)}
-        return self._places[what]
-
-    def _number(self, what: str, wanted: Any) -> int:
-        found = self._numbers(what).get(name_of(wanted))
-        if found is None:
-            raise ValueError(f"the model knows no {what} {wanted!r}")
-        return found
+        self._places = {}
 
     def _more_ids(self, what: str, before: NDArray[Any], codes: Coded, new: NDArray[Any]) -> NDArray[Any]:
         """The ids with new ones behind them, in the order in which they came."""
@@ -306,33 +343,6 @@ class Completion(Estimator, CompletionOptions):
         kept = items[0] >= 0
         best = self.items_[items[0][kept]]
         return (best, scores[0][kept]) if return_scores else best
-
-    def similar_items(self, item: Any, n: int = 10, *, return_scores: bool = False) -> Any:
-        """The items whose factors point the same way, by their cosine.
-
-        Parameters
-        ----------
-        item : id
-            The item.
-        n : int, default=10
-            Items at most; the item itself is left out.
-        return_scores : bool, default=False
-            Also return the cosines.
-
-        Returns
-        -------
-        ndarray of shape (n,), or two of them
-            Items, and cosines if they are asked for.
-        """
-        self._check_fitted()
-        n, number = at_least_one(n, "n"), self._number("item", item)
-        factors = self.item_factors_
-        lengths = np.linalg.norm(factors, axis=1)
-        factors = factors / np.where(lengths > 0, lengths, 1)[:, None]
-        scores = factors @ factors[number]
-        scores[number] = -np.inf
-        best = np.argsort(-scores, kind="stable")[: min(n, len(scores) - 1)]
-        return (self.items_[best], scores[best]) if return_scores else self.items_[best]
 
     def score(
         self, users: Any, items: Any = None, ratings: Any = None, *, columns: tuple[str, str, str] = _COLUMNS

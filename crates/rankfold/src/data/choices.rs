@@ -8,6 +8,7 @@ use super::columns::{Column, Source};
 use super::format::{Format, LineFormat};
 use super::number::{number, shown};
 use super::open::{Lines, is_dash, open};
+use super::ratings::text;
 use crate::ids::IdText;
 use crate::sparse::Shape;
 use crate::{Error, Ids, Result, Rows, memory};
@@ -89,14 +90,6 @@ pub struct ChoiceLines {
     pub ignores_ratings: bool,
     /// Lines whose rating is too low to be a choice.
     pub disliked: u64,
-}
-
-fn text<'a>(field: &'a [u8], what: &str) -> std::result::Result<&'a str, String> {
-    match std::str::from_utf8(field) {
-        Ok("") => Err(format!("expected {what}, found nothing")),
-        Ok(text) => Ok(text),
-        Err(_) => Err(format!("expected {what} in UTF-8, found {}", shown(field))),
-    }
 }
 
 fn finite(field: &[u8], what: &str) -> std::result::Result<f64, String> {

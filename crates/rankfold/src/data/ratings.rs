@@ -80,7 +80,8 @@ pub struct RatingLines {
     rating: Option<Column>,
 }
 
-fn text<'a>(field: &'a [u8], what: &str) -> std::result::Result<&'a str, String> {
+/// An id, which is any text that is not empty.
+pub(super) fn text<'a>(field: &'a [u8], what: &str) -> std::result::Result<&'a str, String> {
     match std::str::from_utf8(field) {
         Ok("") => Err(format!("expected {what}, found nothing")),
         Ok(text) => Ok(text),

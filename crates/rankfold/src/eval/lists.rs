@@ -50,6 +50,80 @@ impl Wanted {
     }
 }
 
+/// What is not shown to rows: its score is not a number.
+#[derive(Debug, Clone, Default)]
+pub struct Hidden {
+    /// Candidates that each row shall not get, in no order.
+    left_out: Vec<Vec<u32>>,
+    /// Candidates that may be shown, where not all may.
+    only: Option<Vec<bool>>,
+}
+
+impl Hidden {
+    /// Nothing, of so many rows.
+    pub fn nothing(rows: usize) -> Self {
+        Self::of(vec![Vec::new(); rows])
+    }
+
+    /// These candidates of each row.
+    pub fn of(left_out: Vec<Vec<u32>>) -> Self {
+        Hidden {
+            left_out,
+            only: None,
+        }
+    }
+
+    /// One candidate more of a row.
+    pub fn leave_out(&mut self, row: usize, candidate: u32) {
+        self.left_out[row].push(candidate);
+    }
+
+    /// All of `candidates` but these.
+    pub fn all_but(&mut self, candidates: usize, shown: impl IntoIterator<Item = u32>) {
+        let mut only = vec![false; candidates];
+        shown.into_iter().for_each(|one| only[one as usize] = true);
+        self.only = Some(only);
+    }
+
+    /// Takes the scores of a row away.
+    pub fn hide(&self, row: usize, scores: &mut [f64]) {
+        for &candidate in &self.left_out[row] {
+            scores[candidate as usize] = f64::NAN;
+        }
+        if let Some(only) = &self.only {
+            let others = scores.iter_mut().zip(only).filter(|(_, only)| !**only);
+            others.for_each(|(score, _)| *score = f64::NAN);
+        }
+    }
+}
+
+/// The same scores for all rows: how often candidates were chosen.
+#[derive(Debug, Clone)]
+pub struct Popularity<'a> {
+    /// So often.
+    pub counts: &'a [f64],
+    /// What is not shown to rows.
+    pub hidden: Hidden,
+}
+
+impl Scorer for Popularity<'_> {
+    fn rows(&self) -> usize {
+        self.hidden.left_out.len()
+    }
+
+    fn candidates(&self) -> usize {
+        self.counts.len()
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
+        let rows = (first..first + queries).zip(out.chunks_exact_mut(self.counts.len().max(1)));
+        for (row, out) in rows {
+            out.copy_from_slice(self.counts);
+            self.hidden.hide(row, out);
+        }
+    }
+}
+
 /// The metrics of one row, and its list.
 struct Row {
     ndcg: f64,

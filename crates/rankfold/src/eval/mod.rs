@@ -58,6 +58,6 @@ mod retrieval;
 pub use cosine::Cosine;
 pub use embedded::Embedded;
 pub use knn::{Neighbors, Votes, votes};
-pub use lists::{Lists, Wanted, gain, lists};
+pub use lists::{Hidden, Lists, Popularity, Wanted, gain, lists};
 pub use nearest::{nearest, nearest_among};
 pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};

@@ -3,7 +3,7 @@
 use super::Recommendations;
 use crate::batch::Part;
 use crate::data::Ratings;
-use crate::eval::{Scorer, Wanted, lists};
+use crate::eval::{Hidden, Popularity, Scorer, Wanted, lists};
 use crate::model::{Metrics, Model};
 use crate::task::given_up;
 use crate::task::recommend::list_metrics;
@@ -113,7 +113,10 @@ impl Model {
                 .ok_or_else(given_up)
         };
         found.metrics.extend(lists_of(&scorer)?);
-        let control = lists_of(&Counted { popularity, seen })?;
+        let control = lists_of(&Popularity {
+            counts: &popularity,
+            hidden: Hidden::of(seen),
+        })?;
         found.baselines.push(Baseline::new("popularity", control));
         Ok(found
             .noting(1, || {
@@ -133,30 +136,6 @@ fn for_each(ratings: &Ratings, mut each: impl FnMut(&str, &str)) {
     for (row, user) in ratings.users.iter().enumerate() {
         for &item in rows.line(row).0 {
             each(user, ratings.items.get(item));
-        }
-    }
-}
-
-/// How often items were rated, for all users alike.
-struct Counted {
-    popularity: Vec<f64>,
-    seen: Vec<Vec<u32>>,
-}
-
-impl Scorer for Counted {
-    fn rows(&self) -> usize {
-        self.seen.len()
-    }
-
-    fn candidates(&self) -> usize {
-        self.popularity.len()
-    }
-
-    fn scores(&self, out: &mut [f64], first: usize, count: usize) {
-        let seen = &self.seen[first..first + count];
-        for (out, seen) in out.chunks_exact_mut(self.popularity.len()).zip(seen) {
-            out.copy_from_slice(&self.popularity);
-            seen.iter().for_each(|&item| out[item as usize] = f64::NAN);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Items for users: all are scored, except those that are left out.
 
 use crate::Result;
-use crate::eval::Scorer;
+use crate::eval::{Hidden, Scorer};
 use crate::model::{Model, RatingPredictor};
 
 /// Scores of all items for each user.
@@ -9,10 +9,7 @@ pub struct Recommendations<'a> {
     predictor: RatingPredictor<'a>,
     users: usize,
     items: usize,
-    /// Items that each user shall not get, in no order.
-    left_out: Vec<Vec<u32>>,
-    /// Items that may be shown, where not all may.
-    only: Option<Vec<bool>>,
+    hidden: Hidden,
 }
 
 impl<'a> Recommendations<'a> {
@@ -24,23 +21,18 @@ impl<'a> Recommendations<'a> {
             predictor: model.rating_predictor()?,
             users,
             items,
-            left_out: vec![Vec::new(); users],
-            only: None,
+            hidden: Hidden::nothing(users),
         })
     }
 
     /// Leaves an item out of the list of a user.
     pub fn leave_out(&mut self, user: u32, item: u32) {
-        self.left_out[user as usize].push(item);
+        self.hidden.leave_out(user as usize, item);
     }
 
     /// Shows no other items than these.
     pub fn only(&mut self, items: impl IntoIterator<Item = u32>) {
-        let mut only = vec![false; self.items];
-        items
-            .into_iter()
-            .for_each(|item| only[item as usize] = true);
-        self.only = Some(only);
+        self.hidden.all_but(self.items, items);
     }
 
     /// The rating that a score stands for: scores are not clipped, so that they
@@ -64,13 +56,7 @@ impl Scorer for Recommendations<'_> {
             for (item, score) in out.iter_mut().enumerate() {
                 *score = self.predictor.raw(Some(user as u32), Some(item as u32));
             }
-            for &item in &self.left_out[user] {
-                out[item as usize] = f64::NAN;
-            }
-            if let Some(only) = &self.only {
-                let others = out.iter_mut().zip(only).filter(|(_, only)| !**only);
-                others.for_each(|(score, _)| *score = f64::NAN);
-            }
+            self.hidden.hide(user, out);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{strengths, wanted_of};
 use crate::data::Choices;
-use crate::eval::{Embedded, Lists, Scorer, Wanted, lists};
+use crate::eval::{Embedded, Hidden, Lists, Popularity, Scorer, Wanted, lists};
 use crate::model::{Metrics, Model, Recommended, Recommender};
 use crate::parallel::map_blocks;
 use crate::task::run::{Baseline, Evaluation};
@@ -19,8 +19,7 @@ pub struct UserLists<'a> {
     popularity: &'a [f64],
     /// Users of whom nothing is known.
     unknown: Vec<bool>,
-    left_out: Vec<Vec<u32>>,
-    only: Option<Vec<bool>>,
+    hidden: Hidden,
 }
 
 impl<'a> UserLists<'a> {
@@ -52,23 +51,18 @@ impl<'a> UserLists<'a> {
             scores: Embedded::owning(left, &right, rank),
             popularity: &known.popularity,
             unknown,
-            left_out: left_out.collect(),
-            only: None,
+            hidden: Hidden::of(left_out.collect()),
         }
     }
 
     /// Leaves an item out of the list of a user.
     pub fn leave_out(&mut self, user: usize, item: u32) {
-        self.left_out[user].push(item);
+        self.hidden.leave_out(user, item);
     }
 
     /// Shows no other items than these.
     pub fn only(&mut self, items: impl IntoIterator<Item = u32>) {
-        let mut only = vec![false; self.scores.candidates()];
-        items
-            .into_iter()
-            .for_each(|item| only[item as usize] = true);
-        self.only = Some(only);
+        self.hidden.all_but(self.scores.candidates(), items);
     }
 }
 
@@ -88,37 +82,7 @@ impl Scorer for UserLists<'_> {
             if self.unknown[user] {
                 out.copy_from_slice(self.popularity);
             }
-            for &item in &self.left_out[user] {
-                out[item as usize] = f64::NAN;
-            }
-            if let Some(only) = &self.only {
-                let others = out.iter_mut().zip(only).filter(|(_, only)| !**only);
-                others.for_each(|(score, _)| *score = f64::NAN);
-            }
-        }
-    }
-}
-
-/// The same score for all users: how often items were chosen.
-struct Popular<'a> {
-    popularity: &'a [f64],
-    histories: &'a Rows<f32>,
-}
-
-impl Scorer for Popular<'_> {
-    fn rows(&self) -> usize {
-        self.histories.len()
-    }
-
-    fn candidates(&self) -> usize {
-        self.popularity.len()
-    }
-
-    fn scores(&self, out: &mut [f64], first: usize, count: usize) {
-        let rows = (first..first + count).map(|i| self.histories.row(i));
-        for (out, row) in out.chunks_exact_mut(self.popularity.len()).zip(rows) {
-            out.copy_from_slice(self.popularity);
-            row.indices.iter().for_each(|&i| out[i as usize] = f64::NAN);
+            self.hidden.hide(user, out);
         }
     }
 }
@@ -205,9 +169,10 @@ impl Model {
         let recommender = self.recommender()?;
         let scorer = UserLists::new(&recommender, known, &all, true, threads);
         let found = lists(&scorer, &wanted, k, threads, go_on).ok_or_else(given_up)?;
-        let popular = Popular {
-            popularity: &known.popularity,
-            histories: &all,
+        let seen = all.iter().map(|row| row.indices.to_vec()).collect();
+        let popular = Popularity {
+            counts: &known.popularity,
+            hidden: Hidden::of(seen),
         };
         let control = lists(&popular, &wanted, k, threads, go_on).ok_or_else(given_up)?;
         let mut out = Evaluation::new(list_metrics(&found, k), found.rows, "users");
