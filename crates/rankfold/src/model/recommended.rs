@@ -4,7 +4,7 @@
 //! is the sum of what they chose, so that a new user needs no training.
 
 use super::file::{Tensor, TensorFile, Tensors};
-use super::{Embedding, Knowledge, Model, Objects, Preprocess, with_form};
+use super::{Embedding, Knowledge, Model, Objects, Precise, Preprocess};
 use crate::batch::{FoldIn, Implicit};
 use crate::data::Features;
 use crate::form::{Factored, Form, FormRef, Query, Side, Tall};
@@ -342,17 +342,19 @@ impl Model {
                     Side::Left => users,
                     Side::Right => items,
                 };
-                let values = with_form!(&self.form, form => {
-                    self.embed_units(form.view(), ids, side)?
-                });
+                let values = match &self.form {
+                    Precise::F32(_) => self.embed_units::<f32>(ids, side)?,
+                    Precise::F64(_) => self.embed_units::<f64>(ids, side)?,
+                };
                 return Ok((ids, values));
             }
             _ => self.recommended()?,
         };
-        let (ids, recommender) = match side {
-            Side::Left => (&known.users, self.recommender()?),
-            Side::Right => (self.recommended_items()?, self.recommender()?),
+        let ids = match side {
+            Side::Left => &known.users,
+            Side::Right => self.recommended_items()?,
         };
+        let recommender = self.recommender()?;
         let rank = recommender.rank();
         let values = match side {
             Side::Right => (0..ids.len() as u32)
@@ -370,12 +372,7 @@ impl Model {
     }
 
     /// Rows that are their own features, in single precision.
-    fn embed_units<R: Real>(
-        &self,
-        _: FormRef<'_, R>,
-        ids: &Ids,
-        side: Side,
-    ) -> Result<Embedding<f32>> {
+    fn embed_units<R: Real>(&self, ids: &Ids, side: Side) -> Result<Embedding<f32>> {
         let (_, prepared) = super::unit_rows::<R>(ids);
         let points = self.embed(&prepared, side)?;
         Ok(Embedding {

@@ -1,19 +1,17 @@
 //! Fits encoder and decoder, and chooses on held-out choices what is left open.
 
+use super::judge::Judge;
 use super::walk::Walk;
 use super::{Recommend, RecommendLearner, popularity, tall};
 use crate::batch::{
     Chosen, FoldIn, Implicit, ImplicitFactors, ItemFactors, ItemRegression, SolverState,
 };
-use crate::eval::{Wanted, lists};
-use crate::form::{Factored, FormRef, Tall};
+use crate::form::{Factored, Tall};
 use crate::linalg::{Square, invert_definite};
-use crate::model::{Metrics, Own, RecommendCard, Recommended, Recommender, WeightScale};
-use crate::random::splitmix64;
+use crate::model::Own;
 use crate::task::driver::Driver;
-use crate::task::recommend::evaluation::{UserLists, list_metrics};
 use crate::task::run::Trial;
-use crate::{Error, Ids, Result, Rows, SparseVec};
+use crate::{Error, Result, Rows};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -51,9 +49,8 @@ const STEP_SIZES: [f64; 4] = [0.003, 0.01, 0.03, 0.1];
 const PRIORS: [f64; 5] = [0.0, 2.0, 4.0, 8.0, 16.0];
 const PRIOR: f64 = 8.0;
 
-/// Users are judged for that as if they had chosen so few items, and so many users at most.
+/// Users are judged for that as if they had chosen so few items.
 const FEW: [usize; 3] = [1, 2, 5];
-const FEW_USERS: usize = 1_000;
 
 const ITEMS: &str = "items";
 const ALS: &str = "als";
@@ -106,7 +103,7 @@ impl Decided {
         threads: usize,
     ) -> [Square; 2] {
         let k = decoder.rank();
-        let items = gram_of(decoder);
+        let items = decoder.gram_now().into_owned();
         let mut users = Square::zero(k);
         if self.learner == RecommendLearner::Als {
             let problem = Implicit {
@@ -152,111 +149,6 @@ fn average_choice(rows: &Rows<f32>, encoder: &Tall<f32>) -> Vec<f64> {
         .sum();
     let scale = strength / rows.nnz().max(1) as f64 / f64::max(total, 1.0);
     sum.iter().map(|v| scale * v).collect()
-}
-
-fn gram_of(tall: &Tall<f32>) -> Square {
-    tall.gram_now().into_owned()
-}
-
-/// Judges by what was held out.
-pub(super) struct Judge {
-    known: Recommended,
-    wanted: Vec<Wanted>,
-}
-
-impl Judge {
-    /// Of users with these histories; those who want nothing are not looked at.
-    pub fn new(rows: &Rows<f32>, wanted: Vec<Wanted>) -> Self {
-        let is_judged = |user: &usize| !wanted[*user].items.is_empty() || wanted[*user].missing > 0;
-        let judged: Vec<usize> = (0..rows.len()).filter(is_judged).collect();
-        let card = RecommendCard {
-            regularization: 0.0,
-            damping: 0.0,
-            weight_scale: 1.0,
-            weights: WeightScale::Log,
-            own: None,
-            half_life: None,
-            liked_from: None,
-        };
-        let known = Recommended {
-            card,
-            users: Ids::new(),
-            histories: rows.select(judged.iter().copied()),
-            popularity: popularity(rows),
-            prior: Vec::new(),
-            grams: [Square::zero(1), Square::zero(1)],
-        };
-        let wanted = judged.iter().map(|&user| wanted[user].clone()).collect();
-        Judge { known, wanted }
-    }
-
-    /// The same users as if they had chosen so few items; they look for all others.
-    fn with_few(&self, count: usize) -> Self {
-        let long = |user: &usize| self.known.histories.row(*user).len() > count;
-        let users: Vec<usize> = (0..self.wanted.len())
-            .filter(long)
-            .take(FEW_USERS)
-            .collect();
-        let (mut histories, mut wanted) = (Rows::new(), Vec::new());
-        for user in users {
-            let row = self.known.histories.row(user);
-            let mut entries: Vec<(u32, f32)> = row.iter().collect();
-            entries.sort_by_key(|entry| splitmix64((user as u64) << 32 ^ u64::from(entry.0)));
-            let rest = entries.split_off(count);
-            let mut items = self.wanted[user].items.clone();
-            items.extend(rest.iter().map(|entry| entry.0));
-            items.sort_unstable();
-            wanted.push(Wanted { items, missing: 0 });
-            histories.push(SparseVec::from_entries(entries).as_row());
-        }
-        histories.widen(self.known.histories.columns());
-        let known = Recommended {
-            histories,
-            ..self.known.clone()
-        };
-        Judge { known, wanted }
-    }
-
-    fn measure(&self, (encoder, decoder): (Tall<f32>, Tall<f32>), own: Option<Own>) -> Metrics {
-        let mut known = self.known.clone();
-        known.card.own = own;
-        known.grams[1] = gram_of(&decoder);
-        let form = Factored::new(encoder, decoder);
-        self.measure_form(&known, &form)
-    }
-
-    pub fn measure_form(&self, known: &Recommended, form: &Factored<f32>) -> Metrics {
-        let threads = crate::task::threads(None);
-        let Ok(recommender) = Recommender::new(FormRef::Factored(form), known) else {
-            return Metrics::new();
-        };
-        let scorer = UserLists::new(&recommender, known, &known.histories, true, threads);
-        let found = lists(&scorer, &self.wanted, 10, threads, &|| true);
-        found.map_or_else(Metrics::new, |found| list_metrics(&found, 10))
-    }
-
-    /// NDCG; not a number where the factors have lost rank.
-    fn ndcg(
-        &self,
-        encoder: &Mat<f64>,
-        decoder: &Mat<f64>,
-        own: impl Fn(&Tall<f32>) -> Option<Own>,
-    ) -> f64 {
-        let (Ok(encoder), Ok(decoder)) = (tall(encoder), tall(decoder)) else {
-            return f64::NAN;
-        };
-        let own = own(&decoder);
-        ndcg(&self.measure((encoder, decoder), own))
-    }
-
-    /// The same of a form.
-    pub fn ndcg_of(&self, form: &Factored<f32>) -> f64 {
-        ndcg(&self.measure_form(&self.known, form))
-    }
-}
-
-fn ndcg(metrics: &Metrics) -> f64 {
-    metrics.get("ndcg_at_10").copied().unwrap_or(f64::NAN)
 }
 
 /// Where the last fit starts.
@@ -319,7 +211,7 @@ impl Fitting<'_> {
     ) -> Result<(Decided, Option<Start>)> {
         let options = self.options;
         let mut decided = self.given(rows);
-        if judge.wanted.is_empty() {
+        if judge.is_empty() {
             driver
                 .run
                 .note("too few choices to hold some out: nothing was tried");
@@ -328,7 +220,7 @@ impl Fitting<'_> {
         let chosen = Chosen::new(rows.clone(), -options.damping);
         decided.tried = true;
         if options.learner == RecommendLearner::Als {
-            let (lambda, _, factors) = self.try_als(&chosen, judge, &mut decided, driver)?;
+            let (lambda, _, factors) = self.try_als(&chosen, judge, &decided, driver)?;
             decided.lambda = lambda;
             return Ok((decided, factors.map(Start::Als)));
         }
@@ -362,14 +254,14 @@ impl Fitting<'_> {
             decided.prior = self.try_priors(rows, judge, &factors, driver)?;
         }
         if options.learner == RecommendLearner::Auto && !driver.is_interrupted() {
-            let mut other = Decided {
+            let other = Decided {
                 learner: RecommendLearner::Als,
                 lambda: ALS_LAMBDA,
                 share: 1.0,
                 prior: 0.0,
                 ..decided
             };
-            let (_, reached, start) = self.try_als(&chosen, judge, &mut other, driver)?;
+            let (_, reached, start) = self.try_als(&chosen, judge, &other, driver)?;
             if reached > best {
                 return Ok((other, start.map(Start::Als)));
             }
@@ -453,7 +345,7 @@ impl Fitting<'_> {
         &self,
         chosen: &Chosen,
         judge: &Judge,
-        decided: &mut Decided,
+        decided: &Decided,
         driver: &mut Drive<'_>,
     ) -> Result<(f64, f64, Option<ImplicitFactors>)> {
         let alone = self.options.learner == RecommendLearner::Als;
@@ -509,18 +401,17 @@ impl Fitting<'_> {
         let average = average_choice(rows, &encoder);
         let form = Factored::new(encoder, decoder);
         let few: Vec<Judge> = FEW.map(|count| judge.with_few(count)).into_iter().collect();
-        let few = few.iter().filter(|few| !few.wanted.is_empty());
+        let few = few.iter().filter(|few| !few.is_empty());
         let judges: Vec<&Judge> = few.chain([judge]).collect();
         let mut best = (0.0, f64::NEG_INFINITY);
         for prior in PRIORS {
             if !driver.goes_on() {
                 break;
             }
-            let reached = judges.iter().map(|judge| {
-                let mut known = judge.known.clone();
-                known.prior = average.iter().map(|v| prior * v).collect();
-                ndcg(&judge.measure_form(&known, &form))
-            });
+            let begin: Vec<f64> = average.iter().map(|v| prior * v).collect();
+            let reached = judges
+                .iter()
+                .map(|judge| judge.ndcg_beginning(&form, begin.clone()));
             let reached = reached.sum::<f64>() / judges.len() as f64;
             driver.tried(Trial::of("prior", prior, "ndcg_at_10", reached));
             if reached > best.1 {
@@ -621,10 +512,9 @@ impl Fitting<'_> {
         for number in done + 1..=sweeps {
             // Where choices say nothing of each other, there is nothing to turn.
             now = problem.sweep(&now).unwrap_or(now);
-            let own = |decoder: &Tall<f32>| decided.own(decoder);
             let measured = || {
                 let (encoder, decoder) = (tall(&now.encoder).ok()?, tall(&now.decoder).ok()?);
-                let own = own(&decoder);
+                let own = decided.own(&decoder);
                 Some(judge?.measure((encoder, decoder), own))
             };
             let state = || SolverState::new(ITEMS, number).with_block(ITEMS, now.encoder.clone());

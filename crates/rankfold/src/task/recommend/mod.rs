@@ -6,6 +6,7 @@
 mod evaluation;
 mod features;
 mod fit;
+mod judge;
 mod online;
 mod walk;
 
@@ -29,7 +30,8 @@ use crate::options::Options;
 use crate::random::splitmix64;
 use crate::{Error, Ids, Result, Rows, SparseVec, choices, options};
 use faer::Mat;
-use fit::{Decided, Fitting, Judge};
+use fit::{Decided, Fitting};
+use judge::Judge;
 use std::borrow::Cow;
 
 choices! {
@@ -250,7 +252,7 @@ impl Recommend {
             }
             None => (Cow::Borrowed(&all), None),
         };
-        let judge = judge.map(|wanted| Judge::new(&learned, wanted));
+        let judge = judge.map(|wanted| Judge::new(&learned, wanted, threads(self.threads)));
         let iterations = self.iterations.unwrap_or(match self.learner {
             RecommendLearner::Als => fit::ALS_SWEEPS,
             _ => fit::ITEM_SWEEPS,
@@ -271,7 +273,7 @@ impl Recommend {
                 Some(judge) => fitting.decide(&learned, judge, &mut driver)?,
                 None => {
                     let (kept, wanted) = self.tenth(&learned);
-                    let judge = Judge::new(&kept, wanted);
+                    let judge = Judge::new(&kept, wanted, threads(self.threads));
                     fitting.decide(&kept, &judge, &mut driver)?
                 }
             },
