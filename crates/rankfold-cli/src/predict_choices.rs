@@ -7,6 +7,7 @@ use rankfold::data::{ChoiceColumns, ChoiceLines};
 use rankfold::{ErrorKind, Model, Result};
 
 use crate::output::Output;
+use crate::predict_ratings::missing;
 use crate::scores::Scores;
 
 /// What a model of choices is asked for.
@@ -33,12 +34,7 @@ impl ScoredChoices<'_> {
         while lines.advance()? {
             let (user, item, missing) = lines.choice(|choice| {
                 let (user, item) = (known.users.find(choice.user), items.find(choice.item));
-                let missing = match (user, item) {
-                    _ if !self.strict => None,
-                    (None, _) => Some(format!("the model knows no user `{}`", choice.user)),
-                    (_, None) => Some(format!("the model knows no item `{}`", choice.item)),
-                    _ => None,
-                };
+                let missing = missing(self.strict, (choice.user, user), (choice.item, item));
                 (user, item, missing)
             })?;
             if let Some(message) = missing {

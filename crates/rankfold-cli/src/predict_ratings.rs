@@ -21,6 +21,20 @@ pub struct UsersAndItems<'a> {
     pub start: Instant,
 }
 
+/// What is said of a user or an item that is not known, where that is an error.
+pub fn missing(
+    strict: bool,
+    (user, u): (&str, Option<u32>),
+    (item, i): (&str, Option<u32>),
+) -> Option<String> {
+    match (u, i) {
+        _ if !strict => None,
+        (None, _) => Some(format!("the model knows no user `{user}`")),
+        (_, None) => Some(format!("the model knows no item `{item}`")),
+        _ => None,
+    }
+}
+
 impl UsersAndItems<'_> {
     pub fn run(&self, output: &Output) -> Result<()> {
         let predictor = self.model.rating_predictor();
@@ -36,13 +50,7 @@ impl UsersAndItems<'_> {
         while lines.advance()? {
             let (u, i, missing) = lines.pair(|user, item| {
                 let (u, i) = (users.find(user), items.find(item));
-                let missing = match (u, i) {
-                    _ if !self.strict => None,
-                    (None, _) => Some(format!("the model knows no user `{user}`")),
-                    (_, None) => Some(format!("the model knows no item `{item}`")),
-                    _ => None,
-                };
-                (u, i, missing)
+                (u, i, missing(self.strict, (user, u), (item, i)))
             })?;
             if let Some(message) = missing {
                 return Err(lines.error(message));

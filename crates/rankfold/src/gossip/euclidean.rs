@@ -5,7 +5,7 @@
 
 use super::agent::Counters;
 use super::message::{LAST_ROUND, Reader, Writer, message_size};
-use super::simulation::{EDGES, Faults, Settings, Status, Steps, identity};
+use super::simulation::{EDGES, Faults, Settings, Status, Steps, check_starts, identity};
 use super::work::Work;
 use super::{Graph, pace};
 use crate::linalg::qf;
@@ -45,13 +45,7 @@ impl<W: Work> Euclidean<W> {
         settings: Settings,
     ) -> Result<Self> {
         let n = graph.agents();
-        if works.len() != n || !(starts.len() == 1 || starts.len() == n) {
-            return Err(Error::input(format!(
-                "{} shares of the data and {} starts for {n} agents",
-                works.len(),
-                starts.len()
-            )));
-        }
+        check_starts(n, works.len(), starts.len())?;
         let Steps::Given {
             a,
             b,

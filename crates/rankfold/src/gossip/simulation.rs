@@ -242,6 +242,16 @@ pub struct Simulation<W> {
     slots: u64,
 }
 
+/// An error where there is not a share of the data for each agent, or a start for each or for all.
+pub(super) fn check_starts(agents: usize, shares: usize, starts: usize) -> Result<()> {
+    match shares == agents && (starts == 1 || starts == agents) {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "{shares} shares of the data and {starts} starts for {agents} agents"
+        ))),
+    }
+}
+
 impl<W: Work + Clone> Simulation<W> {
     /// Agents with their work on a graph, from one subspace each, or from one that
     /// all share.
@@ -253,13 +263,7 @@ impl<W: Work + Clone> Simulation<W> {
         settings: Settings,
     ) -> Result<Self> {
         let n = graph.agents();
-        if works.len() != n || !(starts.len() == 1 || starts.len() == n) {
-            return Err(Error::input(format!(
-                "{} shares of the data and {} starts for {n} agents",
-                works.len(),
-                starts.len()
-            )));
-        }
+        check_starts(n, works.len(), starts.len())?;
         let rank = starts[0].ncols();
         Self::made(works, graph, rho, rank, settings, |i, work, neighbors| {
             let start = &starts[i.min(starts.len() - 1)];
