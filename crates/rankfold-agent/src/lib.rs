@@ -1,0 +1,1 @@
+//! Gossip agents on a network.

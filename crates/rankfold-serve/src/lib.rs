@@ -1,0 +1,1 @@
+//! A service that answers from a model over HTTP, and learns from what it is told.
