@@ -391,7 +391,7 @@ def subspace(path):
 
 def recovered(bench):
     """Figure 5 (a): the distance of each agent to the planted subspace, after more and more slots."""
-    count, budgets = bench.pick((1_000, (10, 30, 100, 300, 1_000)), (60, (10, 60)))
+    count, budgets = bench.pick((1_000, (10, 30, 100, 300, 1_000)), (200, (30, 300)))
     rho = 1e3
 
     def run(seed, slots, words):

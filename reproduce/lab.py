@@ -208,7 +208,7 @@ class Notebook:
         self.path, self.task, self.measure = Path(path), task, measure
         self.kept = json.loads(self.path.read_text()) if self.path.exists() else {}
         self.used = {}
-        self.again = set()  # Commands to run again, to see whether they still come to the same.
+        self.again = None  # Commands to run again, and no others, to see whether they still come to the same.
         self.differ = []
 
     def once(self, command, work, task=None):
@@ -216,13 +216,13 @@ class Notebook:
         for another item."""
         task = task or self.task
         known = self.kept.get(command)
-        if self.measure and not self.again and not self.current(known, task):
+        if self.measure and self.again is None and not self.current(known, task):
             known = self.elsewhere(command, task) or self.run(work, task)
             self.kept[command] = known
             self.write()
         if known is None:
             raise Missing(command)
-        if command in self.again:
+        if self.again and command in self.again:
             fresh = self.run(work, task)
             self.again.discard(command)
             if timeless(fresh["result"]) != timeless(known["result"]):

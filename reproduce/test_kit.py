@@ -157,6 +157,44 @@ def test_rounds_that_ran_count_and_one_of_several_decides_nothing(tmp_path, monk
     assert page.verdict(items.outcome(paper, item, ".", False, False)) == "confirmed"
 
 
+def test_a_recheck_runs_the_cheapest_command_of_each_learner_and_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(items, "RESULTS", tmp_path)
+    monkeypatch.setattr(items, "Lab", lambda *_: type("Lab", (), {"folder": tmp_path / "none"})())
+    ran = []
+
+    def run(bench):
+        def work(name, value):
+            def inner():
+                ran.append(name)
+                return {"x": value, "cpu": len(ran)}
+            return inner
+        for name in ("--learner a", "--learner a --long", "--learner b"):
+            bench.once(name, work(name, values[name]))
+        return items.Outcome(items.CONFIRMED, "")
+
+    paper, item = items.Paper("p", "", "", [], []), items.Item("i", "", "", task="pairs", run=run)
+    values = {"--learner a": 1, "--learner a --long": 2, "--learner b": 3}
+    for module in (lab, items):
+        monkeypatch.setattr(module, "fingerprint", lambda task: "one")
+    items.outcome(paper, item, ".", False, True)
+    kept = json.loads((tmp_path / "p-i.json").read_text())
+    kept["--learner a --long"]["cpu"] = 9.0
+    (tmp_path / "p-i.json").write_text(json.dumps(kept))
+    ran.clear()
+    assert items.recheck(paper, item, ".") == "" and ran == []
+    for module in (lab, items):
+        monkeypatch.setattr(module, "fingerprint", lambda task: "two")
+    assert "same bits" in items.recheck(paper, item, ".")
+    assert ran == ["--learner a", "--learner b"]
+    assert not items.outcome(paper, item, ".", False, False).stale
+    # Other figures stay stale.
+    for module in (lab, items):
+        monkeypatch.setattr(module, "fingerprint", lambda task: "three")
+    values["--learner b"] = 4
+    assert "1 of 2" in items.recheck(paper, item, ".")
+    assert items.outcome(paper, item, ".", False, False).stale
+
+
 def test_comments_and_tests_of_a_source_do_not_count():
     code = "fn a() {\n    1\n}\n"
     assert lab.bare(f"//! What.\n{code}\n#[cfg(test)]\nmod tests {{\n}}\n") == lab.bare(f"/// Why.\n\n{code}")
