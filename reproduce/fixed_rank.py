@@ -364,7 +364,7 @@ PAPER = Paper(
     ],
     [
         Item("figure-2", "Figure 2", "balanced descent from ‖G₀‖ = 5‖H₀‖ converges where MMMF is slow", "cargo run --release --example toys -- uneven SEED",
-             "pairs", 1, .2, uneven),
+             "example/toys", 1, .2, uneven),
         Item("figure-3a", "Figure 3 (a)", "online, balanced and polar compete with LORETA and MMMF",
              "train pairs --learner balanced|polar|gradient|loreta --epochs 1", "pairs", 5, .1, online),
         Item("figure-3a-balancing", "Figure 3 (a)", "balancing reduces the time to converge", "reproduce/plain/balanced.py", "plain/balanced", 2, .1, balancing),

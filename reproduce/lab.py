@@ -159,6 +159,11 @@ def sources(task):
     if task.startswith("plain/"):
         return [ROOT / "reproduce" / f"{task}.py"]
     library = ROOT / "crates" / "rankfold" / "src"
+    if task.startswith("example/"):
+        # Examples use learners and solvers, and no tasks.
+        left_out = ("task/", "gossip/", "model/", "eval/", "data/")
+        files = [path for path in sorted(library.rglob("*.rs")) if not path.relative_to(library).as_posix().startswith(left_out)]
+        return [*files, library.parent / "examples" / f"{task.removeprefix('example/')}.rs", ROOT / "Cargo.lock"]
     left_out = [f"task/{other}/" for other in TASKS if other != task]
     if task == "gossip":
         left_out = [name for name in left_out if name not in ("task/completion/", "task/multitask/")]
