@@ -3,6 +3,7 @@
 import html
 import re
 
+from reproduce.earlier import EARLIER
 from reproduce.items import NOT_RUN, known
 from reproduce.lab import ROOT, table
 
@@ -41,6 +42,15 @@ def verdict(found):
     return ", ".join(filter(None, [found.verdict, part, "sources changed since" if found.stale else ""]))
 
 
+def here(paper, item, found):
+    """What an item came to; where it has not run, what earlier builds did."""
+    said = found.ours
+    before = EARLIER.get((paper.name, item.name))
+    if before and not decided(found) or before and found.verdict == NOT_RUN:
+        said = " · ".join(filter(None, [said, f"**an earlier build, another protocol**: {before}"]))
+    return said
+
+
 def built(found):
     return f"build {', '.join(found.builds)}, {found.cpu / 60:.1f} CPU min" if found.builds else ""
 
@@ -55,7 +65,7 @@ def write_paper(paper, outcomes):
     folder.mkdir(parents=True, exist_ok=True)
     parts = [f"# {paper.title}", f"{paper.authors}. Made by `scripts/reproduce {paper.name}`.", "## Summary",
              table(["place", "the paper", "here", "verdict"],
-                   [[item.place, item.says, found.ours or "–", verdict(found)]
+                   [[item.place, item.says, here(paper, item, found) or "–", verdict(found)]
                     for item, found in zip(paper.items, outcomes)])]
     drawn = {f"{chart.name}.svg" for found in outcomes for chart in found.figures}
     for old in folder.glob("*.svg"):
@@ -95,7 +105,7 @@ def section(paper, outcomes):
         command = f"scripts/reproduce {paper.name} {item.name}" if item.run else ""
         out.append(
             f'<tr><td data-name="place">{cell(item.place)}</td><td data-name="the paper">{cell(item.says)}</td>'
-            f'<td data-name="here">{cell(found.ours)}</td><td data-name="verdict" class="{kind(found).replace(" ", "-")}">{cell(verdict(found))}</td>'
+            f'<td data-name="here">{cell(here(paper, item, found))}</td><td data-name="verdict" class="{kind(found).replace(" ", "-")}">{cell(verdict(found))}</td>'
             f'<td data-name="command"><code>{html.escape(command)}</code><br><code>{html.escape(item.command)}</code>'
             f'<div class="small">{html.escape(notes)}</div></td></tr>')
     out.append("</table></div>")
@@ -113,10 +123,12 @@ def section(paper, outcomes):
 
 def write(papers, data):
     """All pages, from what is known."""
-    sections, counts = [], {}
+    sections, counts, spent = [], {}, 0.0
+    planned = sum(item.minutes for paper in papers for item in paper.items)
     for paper in papers:
         outcomes = [known(paper, item, data) for item in paper.items]
         for found in outcomes:
+            spent += 0 if found.quick else found.cpu
             counts[kind(found)] = counts.get(kind(found), 0) + 1
         write_paper(paper, outcomes)
         sections.append(section(paper, outcomes))
@@ -128,9 +140,11 @@ def write(papers, data):
 <p>Each table, figure and testable claim in the order of the paper: what the paper prints, what this program comes to (mean
 and standard error over seeds or splits), the verdict and the command. A quick run is a cut version that shows that an item
 runs; it decides nothing. A round is a seed, a split or a data set; where fewer ran than the item has, the verdict says how many,
-and one of several decides nothing. Misprints are in <a href="../errata.md">errata.md</a>, data sets that stand in for others in
+and one of several decides nothing. Where an item has not run, figures of earlier builds stand in bold letters as what they are; they
+decide nothing either. Misprints are in <a href="../errata.md">errata.md</a>, data sets that stand in for others in
 <a href="../substitutions.md">substitutions.md</a>.</p>
-<p>{html.escape(said)}.</p><p>{links}</p>
+<p>{html.escape(said)}. The budgets of all items add up to {planned / 60:.0f} CPU hours, those of <code>--quick</code> to
+{sum(item.quick for paper in papers for item in paper.items):.0f} CPU minutes; what stands here took {spent / 3600:.1f} CPU hours.</p><p>{links}</p>
 {chr(10).join(sections)}
 </body></html>
 """
