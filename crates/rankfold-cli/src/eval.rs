@@ -50,8 +50,9 @@ use crate::train_pairs::read_pairs;
 /// many as the rank.
 ///
 /// A kernel is measured by the normalized mutual information (nmi) of the labels of its items
-/// and the clusters that k-means finds. The baselines are the kernel of the rows of DATA before
-/// learning, and the same with items that training knew to be alike taken for one.
+/// and the clusters that k-means finds, and by its k-NN error: how often the label of an item is
+/// not that of most of its nearest other items. The baselines are the kernel of the rows of DATA
+/// before learning, and clusters with items that training knew to be alike taken for one.
 ///
 /// A model of tasks is measured by its nmse: the mean squared error of a task as a share of the
 /// variance of all its targets, averaged over tasks. The baseline is the mean target of each task;
@@ -65,6 +66,7 @@ use crate::train_pairs::read_pairs;
 #[command(after_help = "Examples:
   rankfold eval model.safetensors test.svm
   rankfold eval model.safetensors test.svm --score dot --json
+  rankfold eval model.safetensors test.svm --precision-at 1,2,5,10,20,50
   rankfold eval model.safetensors test.npy --labels test-labels.txt
   rankfold eval model.safetensors people.csv --objects films.csv
   rankfold eval ratings.safetensors test.csv
@@ -113,7 +115,7 @@ pub struct Eval {
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
 
-    /// Nearest rows that vote, for a metric
+    /// Nearest rows that vote, for a metric; nearest items, for a kernel
     #[arg(short, long = "neighbors", value_name = "K", default_value_t = 5,
         value_parser = clap::value_parser!(u32).range(1..))]
     k: u32,
@@ -152,6 +154,11 @@ pub struct Eval {
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
 
+    /// Measure the precision among so many best rows too, such as 1,2,5,20,50, for similarities
+    #[arg(long, value_name = "K,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..))]
+    precision_at: Vec<u32>,
+
     /// Threads [default: all cores]; the result does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -173,11 +180,19 @@ impl Eval {
         ])?;
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
-            Knowledge::Similarity(_) => &["labels", "objects", "object_labels", "score"],
+            Knowledge::Similarity(_) => &[
+                "labels",
+                "objects",
+                "object_labels",
+                "score",
+                "precision_at",
+            ],
             Knowledge::Metric => &["labels", "train", "neighbors"],
             Knowledge::Ranking(_) => &["labels", "train"],
             Knowledge::Pairs { .. } => &["objects", "pairs", "train"],
-            Knowledge::Kernel(_) | Knowledge::Map(_) => &["labels", "pairs", "clusters"],
+            Knowledge::Kernel(_) | Knowledge::Map(_) => {
+                &["labels", "pairs", "clusters", "neighbors"]
+            }
             Knowledge::Completion(_) => &["columns", "train", "top"],
             Knowledge::Recommend(_) => &["columns", "train", "top", "baselines"],
             Knowledge::Multitask(_) => &[
@@ -261,8 +276,10 @@ impl Eval {
                     let space = model.check_space("the projected cosine");
                     space.map_err(|e| e.in_file(&self.model))?;
                 }
+                let at: Vec<usize> = self.precision_at.iter().map(|&k| k as usize).collect();
                 let evaluate = Evaluate {
                     score: self.score.map(Into::into),
+                    precision_at: &at,
                     threads,
                     progress: &progress,
                 };
@@ -405,6 +422,7 @@ impl Eval {
             rows: rows.as_ref(),
             constraints: known.as_deref(),
             clusters: self.clusters,
+            neighbors: self.k as usize,
             threads,
         });
         let place = self.data.as_ref().or(self.labels.as_ref());

@@ -20,6 +20,7 @@
 //! [`retrieval_among()`] and [`nearest_among()`] do the same with candidates that
 //! are other things than the rows that ask; no candidate is left out there.
 //! [`retrieval_listed()`] takes what each row looks for by number, such as labels.
+//! [`retrieval_at()`] gives the precision among any numbers of best candidates.
 //!
 //! [`lists()`] judges lists of items for users: NDCG, recall and the like.
 //!
@@ -60,4 +61,6 @@ pub use embedded::Embedded;
 pub use knn::{Neighbors, Votes, votes};
 pub use lists::{Hidden, Lists, Popularity, Wanted, gain, lists};
 pub use nearest::{nearest, nearest_among};
-pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};
+pub use retrieval::{
+    Retrieval, Scorer, retrieval, retrieval_among, retrieval_at, retrieval_listed,
+};

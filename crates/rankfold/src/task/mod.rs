@@ -106,6 +106,9 @@ fn rank_for<O: Options>(_: &O, rank: usize, features: usize) -> Result<usize> {
     }
 }
 
+/// The largest mini-batch: what the columns of a gradient do to each other costs their square.
+const LARGEST_BATCH: usize = 1_024;
+
 /// An error where the length of a run is given twice.
 fn check_length(steps: Option<u64>, epochs: Option<u64>) -> Result<()> {
     match steps.is_some() && epochs.is_some() {
