@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::output::Output;
 use crate::{
-    demo, eval, gossip, info, neighbors, predict, rank, recommend, split, train, transform, update,
-    vectorize,
+    demo, edit, eval, gossip, info, neighbors, plot, predict, rank, recommend, split, train,
+    transform, update, vectorize,
 };
 
 /// Learns low-rank similarities, rankings of labels, ratings and values of pairs: online
@@ -41,6 +41,8 @@ pub enum Command {
     Recommend(recommend::Recommend),
     Transform(transform::Transform),
     Info(info::Info),
+    Edit(edit::Edit),
+    Plot(plot::Plot),
     Gossip(gossip::GossipCommand),
     /// Print a script that completes commands and options in a shell
     #[command(
@@ -77,6 +79,8 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Recommend(recommend) => recommend.run(output),
         Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
+        Command::Edit(edit) => edit.run(output),
+        Command::Plot(plot) => plot.run(output),
         Command::Gossip(gossip) => gossip.run(output),
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.

@@ -10,7 +10,7 @@ use rankfold::data::{
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Metrics, Precise};
-use rankfold::task::{Baseline, Evaluate, Evaluation, KernelTruth};
+use rankfold::task::{Baseline, Evaluate, Evaluation, KernelTruth, ListBaseline};
 use rankfold::{Error, Ids, Model, Real, Result, Score};
 use serde_json::{Value, json};
 
@@ -36,8 +36,9 @@ use crate::train_pairs::read_pairs;
 /// error of its predictions. The baseline is a mean and biases alone.
 ///
 /// Recommendations are measured by lists of the --top best items of each user, of all items but those
-/// that the user chose before: in --train, or in what the model was trained on. The baseline is how
-/// often items were chosen. Models of ratings are measured so as well where --train is given.
+/// that the user chose before: in --train, or in what the model was trained on. Baselines are how
+/// often items were chosen, and how often of late where --train has times; --baselines names
+/// others. Models of ratings are measured so as well where --train is given.
 ///
 /// A model of pairs is measured by how far its values are from those of --pairs: the
 /// root of the mean squared error, and the mean absolute one. The baseline is the mean
@@ -70,7 +71,7 @@ use crate::train_pairs::read_pairs;
   rankfold eval model.safetensors people.csv --objects films.csv
   rankfold eval ratings.safetensors test.csv
       for a model of `train completion`
-  rankfold eval shop.safetensors test.csv --train train.csv
+  rankfold eval shop.safetensors test.csv --train train.csv --baselines popularity,neighbors,ease
       for a model of `train recommend`
   rankfold eval values.safetensors people.csv --objects films.csv --pairs test.tsv
       for a model of `train pairs`
@@ -143,6 +144,12 @@ pub struct Eval {
         value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
 
+    /// What recommendations are compared with: what was chosen most (`popularity`), and of late
+    /// (`recent`), items near those chosen (`neighbors`), a regression of full rank (`ease`, whose work
+    /// grows with the cube of the items) [default: popularity, and recent where --train has times]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    baselines: Vec<ListBaseline>,
+
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
@@ -187,7 +194,7 @@ impl Eval {
                 &["labels", "pairs", "clusters", "neighbors"]
             }
             Knowledge::Completion(_) => &["columns", "train", "top"],
-            Knowledge::Recommend(_) => &["columns", "train", "top"],
+            Knowledge::Recommend(_) => &["columns", "train", "top", "baselines"],
             Knowledge::Multitask(_) => &[
                 "train",
                 "per_task",
@@ -332,8 +339,15 @@ impl Eval {
                 let train = train.map(|path| Choices::read(path, &columns, liked));
                 let (train, top) = (train.transpose()?, self.top as usize);
                 let go_on = || !interrupt.requested();
+                let recent = train.as_ref().is_some_and(|train| train.recent.is_some());
+                let baselines: &[ListBaseline] = match (&self.baselines[..], recent) {
+                    ([], false) => &[ListBaseline::Popularity],
+                    ([], true) => &[ListBaseline::Popularity, ListBaseline::Recent],
+                    (asked, _) => asked,
+                };
+                let train = train.as_ref();
                 model
-                    .evaluate_lists(&test, train.as_ref(), top, Some(threads), &go_on)
+                    .evaluate_lists(&test, train, baselines, top, Some(threads), &go_on)
                     .map_err(in_data)
             }
             Knowledge::Kernel(_) | Knowledge::Map(_) => self.items(model, threads),

@@ -15,6 +15,7 @@ mod preprocess;
 mod projection;
 mod ratings;
 mod recommended;
+mod resized;
 mod task_space;
 
 pub use classes::{ClassScore, Classes, Reading};
@@ -29,6 +30,7 @@ pub use preprocess::{Normalize, Preprocess, Scaling, Steps, Weight};
 pub use projection::{Embedding, Projection};
 pub use ratings::{CompletionCard, RatingBiases, RatingPredictor};
 pub use recommended::{Own, RecommendCard, Recommended, Recommender, WeightScale};
+pub use resized::Resized;
 pub(crate) use task_space::principal;
 pub use task_space::{
     Moments, MultitaskCard, Standardize, TaskFit, TaskPredictor, TaskPrior, TaskSpace, TaskView,

@@ -50,7 +50,9 @@ pub use ranking::{
     LabelScores, Order, Ranking, RankingData, RankingSession, Violation, WARP_TRIALS, draws,
     multilabel_hinge, warp,
 };
-pub use recommend::{ChoiceLearner, Recommend, RecommendData, RecommendLearner, UserLists};
+pub use recommend::{
+    ChoiceLearner, ListBaseline, Recommend, RecommendData, RecommendLearner, UserLists,
+};
 pub use run::{Baseline, CurvePoint, Evaluation, Event, Fit, Report, Run, Stop, Trial, Unit};
 pub use session::{Session, Snapshot, Validated, Work};
 pub use similarity::{
