@@ -374,7 +374,7 @@ fn bad_input_is_refused_and_the_old_model_stays() {
 fn parts_with_different_last_features_are_measured() {
     let place = Place::new();
     let row = |i: usize, last: usize| {
-        let (class, far) = (["a", "b"][i % 2], 3 * (i % 2) + i % 3);
+        let (class, far) = (1 + i % 2, 3 * (i % 2) + i % 3);
         format!("{class} 1:{} 2:{far} {last}:1\n", i * 7 % 12)
     };
     place.write("long.svm", (0..12).map(|i| row(i, 9)).collect::<String>());
