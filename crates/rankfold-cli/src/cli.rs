@@ -42,6 +42,8 @@ pub enum Command {
     Transform(transform::Transform),
     Info(info::Info),
     Gossip(gossip::GossipCommand),
+    #[cfg(feature = "serve")]
+    Serve(Box<crate::serve::Serve>),
     /// Print a script that completes commands and options in a shell
     #[command(
         after_help = "Example:\n  rankfold completions bash > ~/.local/share/bash-completion/completions/rankfold"
@@ -78,6 +80,8 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
         Command::Gossip(gossip) => gossip.run(output),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve.run(output),
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.
             let mut script = Vec::new();
