@@ -78,7 +78,7 @@ impl Core {
             visible: watch::Sender::new(sequence),
             durable: AtomicU64::new(sequence),
             entries: AtomicU64::new(entries),
-            progress: Mutex::new(Progress::new(counters)),
+            progress: Mutex::new(Progress::new(counters, sequence)),
             learner: Mutex::new(None),
             limits,
             metrics: Metrics::default(),

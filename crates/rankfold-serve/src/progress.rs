@@ -29,10 +29,15 @@ struct Point {
 }
 
 impl Progress {
-    pub fn new(start: Counters) -> Self {
+    pub fn new(start: Counters, sequence: u64) -> Self {
         Progress {
             start,
-            curve: Vec::new(),
+            curve: vec![Point {
+                sequence,
+                steps: 0,
+                updates: 0,
+                loss: 0.0,
+            }],
             every: 1,
             recent: VecDeque::new(),
         }

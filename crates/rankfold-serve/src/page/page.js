@@ -196,10 +196,10 @@ function lesson(card, liked) {
   }
   const others = list.filter((one) => one.id !== card.id && state.marks.get(one.id) !== liked);
   if (!others.length) return null;
-  // Against the first that is not liked, or for the first that is not refused.
+  // More like this than like the worst of the list; less than the best of it.
   return liked
-    ? { query, positive: card.id, negative: others[0].id }
-    : { query, positive: others[others.length - 1].id, negative: card.id };
+    ? { query, positive: card.id, negative: others[others.length - 1].id }
+    : { query, positive: others[0].id, negative: card.id };
 }
 
 function canTeach(liked) {
@@ -400,11 +400,12 @@ function watch() {
 
 // ---- The map.
 
-const HUES = [211, 28, 145, 351, 265, 52, 185, 320, 95, 0];
+const HUES = [211, 28, 145, 351, 265, 52, 185, 320, 95, 0]; // the last one is gray
 const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 function color(label) {
   const labels = state.labels || [];
   const at = labels.indexOf(label);
+  if (at === 9) return dark() ? "hsl(0 0% 75%)" : "hsl(0 0% 38%)";
   if (at < 0) return dark() ? "hsl(211 20% 60%)" : "hsl(211 20% 50%)";
   return "hsl(" + HUES[at % HUES.length] + (dark() ? " 75% 68%)" : " 65% 42%)");
 }
