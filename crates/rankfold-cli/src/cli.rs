@@ -44,6 +44,8 @@ pub enum Command {
     Edit(edit::Edit),
     Plot(plot::Plot),
     Gossip(gossip::GossipCommand),
+    #[cfg(feature = "serve")]
+    Serve(Box<crate::serve::Serve>),
     /// Print a script that completes commands and options in a shell
     #[command(
         after_help = "Example:\n  rankfold completions bash > ~/.local/share/bash-completion/completions/rankfold"
@@ -82,6 +84,8 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Edit(edit) => edit.run(output),
         Command::Plot(plot) => plot.run(output),
         Command::Gossip(gossip) => gossip.run(output),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve.run(output),
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.
             let mut script = Vec::new();

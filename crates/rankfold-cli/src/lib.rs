@@ -29,6 +29,8 @@ mod rank;
 mod recommend;
 mod rows;
 mod scores;
+#[cfg(feature = "serve")]
+mod serve;
 mod shared_options;
 mod split;
 mod table;

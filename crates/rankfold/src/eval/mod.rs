@@ -46,6 +46,7 @@
 //! assert_eq!(result.precision_at_1, 0.5);
 //! ```
 
+mod best;
 pub mod calibration;
 mod cosine;
 mod embedded;
@@ -56,8 +57,9 @@ mod nearest;
 mod ranks;
 mod retrieval;
 
+pub use best::Best;
 pub use cosine::Cosine;
-pub use embedded::Embedded;
+pub use embedded::{Embedded, Panels};
 pub use knn::{Neighbors, Votes, votes};
 pub use lists::{Hidden, Lists, Popularity, Wanted, gain, lists};
 pub use nearest::{nearest, nearest_among};

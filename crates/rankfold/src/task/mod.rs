@@ -23,6 +23,7 @@ mod recommend;
 mod run;
 mod session;
 mod similarity;
+mod stream;
 mod triplet;
 
 pub use checkpoint::Checkpoint;
@@ -59,6 +60,7 @@ pub use similarity::{
     Calibration, Covariance, Evaluate, Init, Negatives, Select, Similarity, SimilarityData,
     SimilaritySession, evaluate,
 };
+pub use stream::{ExampleStream, Growth, NamedSides};
 pub use triplet::{Sides, TripletRows};
 
 use crate::online::Step;
