@@ -152,7 +152,8 @@ impl<'a> Drive<'a> {
         saved
     }
 
-    fn report(&self, fit: &Fit, written: Option<&Path>, seconds: f64) -> Result<()> {
+    /// Tells what was learned, and where it is.
+    pub fn report(&self, fit: &Fit, written: Option<&Path>, seconds: f64) -> Result<()> {
         let (model, report) = (&fit.model, &fit.report);
         for note in &report.notes {
             self.output.note(note);

@@ -46,6 +46,15 @@ pub fn install() {
     }
 }
 
+/// SIGHUP is no reason to stop from now on: the command gives it another meaning.
+#[cfg(all(unix, feature = "network"))]
+pub fn spare_hangup() {
+    // SAFETY: no handler is installed; the signal is ignored until somebody asks for it.
+    unsafe {
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+    }
+}
+
 /// Ends the process now, without its temporary files.
 pub fn leave(code: i32) -> ! {
     // Whoever holds the lock is only adding a folder.

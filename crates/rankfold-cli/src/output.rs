@@ -75,6 +75,12 @@ impl Output {
         self.json
     }
 
+    /// Whether nothing is told on the way.
+    #[cfg(feature = "network")]
+    pub fn is_silent(&self) -> bool {
+        self.quiet || self.json
+    }
+
     /// Stdout for a result that is written as it comes. JSON is held back until it is
     /// whole: an error must not leave a part of an object.
     pub fn stream(&self) -> Result<Stream> {

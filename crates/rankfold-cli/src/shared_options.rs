@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::paths;
 
 /// How a run is validated, recorded, saved and resumed.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct RunFiles {
     /// Validation data in the format of DATA: the model that does best on them is kept
     #[arg(long, value_name = "FILE")]

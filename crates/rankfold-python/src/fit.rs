@@ -429,6 +429,7 @@ impl Call<'_, '_> {
         let data = GossipData {
             shared,
             edges: edges.as_deref(),
+            parts: None,
         };
         let mut agents = Vec::new();
         let (model, report, error, _) = self.run(|run| {

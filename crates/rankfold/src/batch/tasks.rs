@@ -245,6 +245,32 @@ impl Tasks {
         Ok(solve_with_ridge(gram, &right, lambda))
     }
 
+    /// The same weights for tasks of which these are a part: `sum` makes XᵀX, its upper part
+    /// row by row, and Xᵀy those of all.
+    pub(crate) fn pooled_ridge_summed(
+        &self,
+        lambda: f64,
+        threads: usize,
+        sum: &mut dyn FnMut(Vec<f64>) -> Result<Vec<f64>>,
+    ) -> Result<Mat<f64>> {
+        let m = self.features;
+        let (gram, right) = self.normal_equations(threads)?;
+        let mut own = Vec::with_capacity(m * (m + 3) / 2);
+        for i in 0..m {
+            own.extend((i..m).map(|j| gram[(i, j)]));
+        }
+        own.extend((0..m).map(|i| right[(i, 0)]));
+        let all = sum(own)?;
+        let (upper, right) = all.split_at(m * (m + 1) / 2);
+        let place = |i: usize, j: usize| i * m - i * (i + 1) / 2 + j;
+        let gram = Mat::from_fn(m, m, |i, j| upper[place(i.min(j), i.max(j))]);
+        Ok(solve_with_ridge(
+            gram,
+            &Mat::from_fn(m, 1, |i, _| right[i]),
+            lambda,
+        ))
+    }
+
     /// A place to start from: the subspace for a large ridge, spanned by the leading
     /// directions of Xₜᵀ(yₜ − Xₜc) over the tasks. It has fewer columns where the
     /// targets do not point to so many.

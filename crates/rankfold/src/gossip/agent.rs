@@ -48,22 +48,24 @@ pub enum Received {
 
 /// The last that was heard from a neighbor.
 #[derive(Debug, Clone)]
-struct Neighbor {
-    id: usize,
-    heard: Option<(u64, Mat<f64>)>,
+pub(super) struct Neighbor {
+    pub(super) id: usize,
+    pub(super) heard: Option<(u64, Mat<f64>)>,
 }
 
 /// An agent.
 #[derive(Debug, Clone)]
 pub struct Agent<W> {
     id: usize,
-    work: W,
-    rho: f64,
-    local: Local,
-    neighbors: Vec<Neighbor>,
+    pub(super) work: W,
+    pub(super) rho: f64,
+    /// How far a neighbor's pull grows with its distance.
+    pub(super) trust: f64,
+    pub(super) local: Local,
+    pub(super) neighbors: Vec<Neighbor>,
     round: u64,
-    course: Course,
-    counters: Counters,
+    pub(super) course: Course,
+    pub(super) counters: Counters,
 }
 
 impl<W: Work> Agent<W> {
@@ -94,6 +96,7 @@ impl<W: Work> Agent<W> {
             id,
             work,
             rho,
+            trust: f64::INFINITY,
             local,
             neighbors: neighbors.iter().map(neighbor).collect(),
             round: 0,
@@ -193,7 +196,7 @@ impl<W: Work> Agent<W> {
             .collect();
         let moved = self
             .course
-            .step(&self.work, &mut self.local, &heard, self.rho);
+            .step(&self.work, &mut self.local, &heard, self.rho, self.trust);
         self.count(moved)
     }
 
@@ -306,6 +309,7 @@ impl<W: Work> Agent<W> {
         Ok(Agent {
             id,
             rho,
+            trust: f64::INFINITY,
             local,
             neighbors: neighbors.iter().zip(heard).map(neighbor).collect(),
             round,
@@ -383,4 +387,20 @@ impl<W: Work> Agent<W> {
     pub fn into_work(self) -> W {
         self.work
     }
+}
+
+/// The subspace in the checkpoint of any agent.
+pub fn checkpoint_subspace(bytes: &[u8]) -> Option<Mat<f64>> {
+    let mut words = Reader::checked(MAGIC, bytes)?;
+    let _id = words.word()?;
+    let (m, k) = (words.word()?, words.word()?);
+    let (m, k) = (usize::try_from(m).ok()?, usize::try_from(k).ok()?);
+    // Neighbors, the round, counters and the course, up to whether there is a prior.
+    for _ in 0..15 {
+        words.word()?;
+    }
+    if words.word()? == 1 {
+        words.matrix(k, k)?;
+    }
+    words.subspace(m, k)
 }

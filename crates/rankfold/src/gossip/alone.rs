@@ -30,7 +30,7 @@ pub fn alone<W: Work>(work: &W, rank: usize, seed: u64) -> Option<Mat<f64>> {
             let mut there = work.local(&u, None);
             let mut course = Course::default();
             for _ in 0..STEPS {
-                course.step(work, &mut there, &[], 0.0);
+                course.step(work, &mut there, &[], 0.0, f64::INFINITY);
             }
             u = there.u.clone();
             local = Some(there);

@@ -53,6 +53,8 @@ pub enum Refusal {
     NotASubspace,
     /// A sender that is no neighbor.
     Stranger(u64),
+    /// Changes of a subspace that is not known.
+    Unfounded,
 }
 
 impl fmt::Display for Refusal {
@@ -71,6 +73,7 @@ impl fmt::Display for Refusal {
             Refusal::Round(round) => write!(f, "round {round} is beyond {LAST_ROUND}"),
             Refusal::NotASubspace => f.write_str("the columns are not orthonormal"),
             Refusal::Stranger(sender) => write!(f, "agent {sender} is no neighbor"),
+            Refusal::Unfounded => f.write_str("changes of a subspace that is not known here"),
         }
     }
 }
@@ -154,6 +157,15 @@ impl<'a> Reader<'a> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*first))
+    }
+
+    /// Numbers, after how many there are.
+    pub fn numbers(&mut self) -> Option<Vec<f64>> {
+        let count = usize::try_from(self.word()?).ok()?;
+        let (words, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        let number = |word: &[u8; 8]| f64::from_bits(u64::from_le_bytes(*word));
+        Some(words.iter().map(number).collect())
     }
 
     pub fn matrix(&mut self, rows: usize, columns: usize) -> Option<Mat<f64>> {

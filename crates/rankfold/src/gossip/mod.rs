@@ -10,28 +10,41 @@
 //! [`Message`] is all that goes in and out. A [`Simulation`] lets agents run in one
 //! process, over a network that may lose, delay and repeat messages. [`Euclidean`] is
 //! the baseline without geometry.
+//!
+//! On a real network a [`Letter`] is all that goes from one agent to another: what it
+//! says in an [`Accord`] on numbers that concern all, names of items, and a subspace as a
+//! [`Parcel`].
 
+mod accord;
 mod agent;
 mod alone;
 mod columns;
 mod euclidean;
 mod graph;
+mod letter;
+mod members;
 mod message;
 mod own;
+mod parcel;
 mod regressions;
 mod simulation;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod work;
 
-pub use agent::{Agent, Counters, Received};
+pub use accord::{Accord, Content, Statement};
+pub use agent::{Agent, Counters, Received, checkpoint_subspace};
 pub use alone::alone;
 pub use columns::Columns;
 pub use euclidean::Euclidean;
 pub use graph::Graph;
+pub use letter::{Letter, name_id};
 pub use message::{LAST_ROUND, Message, Refusal, message_size};
+pub use parcel::{Limits, MessagePrecision, Parcel, Snapshot};
 pub use regressions::Regressions;
 pub use simulation::{Cut, Death, Faults, Schedule, Settings, Simulation, Status, Steps};
+pub use sums::{Alone, Sums};
 pub use work::{Local, Work};
 
 /// a/(1 + bk).

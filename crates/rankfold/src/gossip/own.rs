@@ -20,6 +20,10 @@
 //! a prior on weights, that of probabilistic principal components, which keeps the
 //! subspace from unit vectors; and a smaller ρ, which grows when the own data have
 //! little more to say, so that weak directions are found before agents agree on them.
+//!
+//! A neighbor may be wrong or hostile, so its pull can be capped: beyond a distance t
+//! the cost grows as t·dist − t²/2 [Huber 1964], and no subspace that it may send pulls
+//! with more than ρt.
 
 use super::work::{Local, Work};
 use crate::batch::normal::Normal;
@@ -146,13 +150,14 @@ impl Course {
         local: &mut Local,
         neighbors: &[&Mat<f64>],
         rho: f64,
+        trust: f64,
     ) -> bool {
         self.set_prior(work, local);
         let (blocks, beside) = work.blocks(local);
         let curvature = mean_block(&blocks, &beside);
         let rho = self.rho(rho, &curvature, local.cost);
         self.steps += 1;
-        let Some(pulls) = pulls(&local.u, neighbors) else {
+        let Some(pulls) = pulls(&local.u, neighbors, trust) else {
             return false;
         };
         let damping = match neighbors.is_empty() {
@@ -176,7 +181,7 @@ impl Course {
             let there = Grassmann::exp(&local.u, &(faer::Scale(-size) * &direction));
             if let Some(there) = there {
                 let found = work.local(&there, self.prior.as_ref());
-                let squares = pulls_squares(&there, neighbors);
+                let squares = pulls_squares(&there, neighbors, trust);
                 let cost = found.cost + 0.5 * rho * squares;
                 // Rounding may hide a decrease close to the end.
                 if cost <= here - 1e-4 * size * gain + 1e-12 * here.abs() {
@@ -190,28 +195,40 @@ impl Course {
     }
 }
 
-/// Σ Log_U(Ũ) and Σ dist².
+/// Σ Log_U(Ũ) and Σ dist², with capped pulls.
 struct Pulls {
     sum: Mat<f64>,
     squares: f64,
 }
 
-fn pulls(u: &Mat<f64>, neighbors: &[&Mat<f64>]) -> Option<Pulls> {
+fn pulls(u: &Mat<f64>, neighbors: &[&Mat<f64>], trust: f64) -> Option<Pulls> {
     let mut out = Pulls {
         sum: Mat::zeros(u.nrows(), u.ncols()),
         squares: 0.0,
     };
     for there in neighbors {
         let log = Grassmann::log(u, there)?;
-        out.squares += log.squared_norm_l2();
-        out.sum += log;
+        let square = log.squared_norm_l2();
+        out.squares += capped(square, trust);
+        match square > trust * trust {
+            true => out.sum += faer::Scale(trust / square.sqrt()) * log,
+            false => out.sum += log,
+        }
     }
     Some(out)
 }
 
-fn pulls_squares(u: &Mat<f64>, neighbors: &[&Mat<f64>]) -> f64 {
-    let square = |there: &&Mat<f64>| Grassmann::distance(u, there).powi(2);
+fn pulls_squares(u: &Mat<f64>, neighbors: &[&Mat<f64>], trust: f64) -> f64 {
+    let square = |there: &&Mat<f64>| capped(Grassmann::distance(u, there).powi(2), trust);
     neighbors.iter().map(square).sum()
+}
+
+/// A squared distance, or 2t·dist − t² beyond t.
+fn capped(square: f64, trust: f64) -> f64 {
+    match square > trust * trust {
+        true => trust * (2.0 * square.sqrt() - trust),
+        false => square,
+    }
 }
 
 /// σ² Σ⁻¹, where weights have covariance Σ and residuals variance σ², as a step of EM

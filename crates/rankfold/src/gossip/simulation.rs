@@ -117,6 +117,8 @@ pub struct Settings {
     pub threads: usize,
     /// What goes wrong.
     pub faults: Faults,
+    /// The distance beyond which a neighbor pulls no more than there, where that is capped.
+    pub trust: Option<f64>,
 }
 
 /// A message on its way.
@@ -289,7 +291,9 @@ impl<W: Work + Clone> Simulation<W> {
         let mut works: Vec<Option<W>> = works.into_iter().map(Some).collect();
         let agents = map_rows(&mut works, 1, 1, settings.threads, |i, work| {
             let work = work[0].take().expect("each is taken once");
-            agent(i, work, graph.neighbors(i))
+            let mut agent = agent(i, work, graph.neighbors(i))?;
+            agent.set_trust(settings.trust.unwrap_or(f64::INFINITY));
+            Ok(agent)
         });
         Ok(Simulation {
             agents: agents.into_iter().collect::<Result<_>>()?,
@@ -423,7 +427,9 @@ impl<W: Work + Clone> Simulation<W> {
             {
                 let work = self.agents[i].work().clone();
                 let neighbors = self.graph.neighbors(i);
-                self.agents[i] = Agent::restore(i, work, neighbors, self.rho, self.rank, &bytes)?;
+                let mut agent = Agent::restore(i, work, neighbors, self.rho, self.rank, &bytes)?;
+                agent.set_trust(self.settings.trust.unwrap_or(f64::INFINITY));
+                self.agents[i] = agent;
                 self.alive[i] = true;
             }
         }

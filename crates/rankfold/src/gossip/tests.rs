@@ -250,6 +250,7 @@ fn a_simulation_goes_on_from_its_checkpoint_to_the_bit() {
             threads,
             seed: 5,
             faults: faults.clone(),
+            trust: None,
         };
         let mut whole = run(columns(0.1), graph(), settings(1));
         let mut checkpoints = vec![whole.checkpoint()];

@@ -34,4 +34,7 @@ pub struct GossipCard {
     /// Whose model this is; without it, that of the mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<u64>,
+    /// The name of the agent, where agents talked over a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }

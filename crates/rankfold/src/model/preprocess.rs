@@ -88,7 +88,71 @@ pub struct Preprocess {
     pub(crate) scale: Option<Vec<f64>>,
 }
 
+/// Makes sums over all who have rows of what one of them has.
+type Summed<'a> = &'a mut dyn FnMut(Vec<f64>) -> Result<Vec<f64>>;
+
 impl Preprocess {
+    /// Fills and scales of rows that several owners have: each knows its own, and sums
+    /// over all. Columns without any entry count as zero.
+    pub(crate) fn fit_summed<R: Real>(
+        standardize: bool,
+        columns: usize,
+        rows: &Rows<R>,
+        sum: Summed<'_>,
+    ) -> Result<Self> {
+        let entries = || (0..rows.len()).flat_map(|i| rows.row(i).iter());
+        let mut out = Preprocess {
+            steps: Steps {
+                standardize,
+                ..Steps::default()
+            },
+            ..Preprocess::default()
+        };
+        // Sums, cells that are missing, and the number of rows.
+        let mut own = vec![0.0; 2 * columns + 1];
+        own[2 * columns] = rows.len() as f64;
+        for (j, v) in entries() {
+            match v.to_f64().is_nan() {
+                true => own[columns + j as usize] += 1.0,
+                false => own[j as usize] += v.to_f64(),
+            }
+        }
+        let all = sum(own)?;
+        let count = all[2 * columns].round().max(1.0);
+        let mean = |j: usize| all[j] / (count - all[columns + j].round()).max(1.0);
+        let fill: Vec<f64> = (0..columns).map(mean).collect();
+        out.fill = Some(fill.clone());
+        if standardize {
+            // Filled cells leave the mean of a column as it is, and deviate by nothing.
+            let mean: Vec<f64> = (0..columns)
+                .map(|j| (all[j] + all[columns + j].round() * fill[j]) / count)
+                .collect();
+            let mut own = vec![0.0; columns];
+            let mut stored = vec![0usize; columns];
+            for (j, v) in entries() {
+                let (j, v) = (j as usize, v.to_f64());
+                let v = if v.is_nan() { fill[j] } else { v };
+                own[j] += (v - mean[j]).powi(2);
+                stored[j] += 1;
+            }
+            for j in 0..columns {
+                own[j] += (rows.len() - stored[j]) as f64 * mean[j] * mean[j];
+            }
+            let scale = |(square, mean): (f64, &f64)| {
+                let deviation = (square / count).max(0.0).sqrt();
+                // Sums over a network are exact to nine digits.
+                match deviation > 1e-6 * mean.abs() {
+                    true => 1.0 / deviation,
+                    false => 1.0,
+                }
+            };
+            let squares = sum(own)?;
+            out.scale = Some(squares.into_iter().zip(&mean).map(scale).collect());
+            out.mean = Some(mean);
+        }
+        Ok(out)
+    }
+
     /// Learns from the training rows: those named in `members`. `fill` says
     /// whether cells may be missing, now or in later files.
     pub fn fit<R: Real>(steps: Steps, fill: bool, rows: &Rows<R>, members: &[u32]) -> Self {

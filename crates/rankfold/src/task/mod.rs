@@ -32,7 +32,8 @@ pub use completion::{
     CompletionSolver, Ranks, RatingData, RatingLearner, RatingTrial, Recommendations,
 };
 pub use gossip::{
-    Divided, Gossip, GossipData, GossipFit, GossipGeometry, GossipInit, GossipTask, GraphShape,
+    Divided, Ending, Gossip, GossipData, GossipFit, GossipGeometry, GossipInit, GossipTask,
+    GraphShape, Member, Plan, Site, SiteData, SiteState, join_ratings, join_tasks,
 };
 pub use inputs::TrainingData;
 pub use kernel::{

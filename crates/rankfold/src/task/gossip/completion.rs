@@ -1,8 +1,9 @@
 //! Ratings divided among agents by users: a subspace of the items is agreed on.
 
 use super::choose::{Choice, Fold};
+use super::parts::Division;
 use super::talk::Talk;
-use super::{Gossip, GossipFit};
+use super::{Given, Gossip, GossipFit};
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::{Ratings, split_key};
 use crate::gossip::{Columns, Work};
@@ -15,14 +16,14 @@ use faer::Mat;
 use std::ops::Range;
 
 /// λ's to choose from, of what is predicted where nothing is known.
-const RIDGES: [f64; 6] = [0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001];
+pub(super) const RIDGES: [f64; 6] = [0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001];
 
 impl Gossip {
     /// Learns ratings, with users divided among the agents in the order they first came.
     pub(super) fn completion<R: Real>(
         &self,
         ratings: Ratings,
-        edges: Option<&[(usize, usize)]>,
+        (edges, parts): Given<'_>,
         run: Run<'_>,
     ) -> Result<GossipFit> {
         let Ratings {
@@ -32,7 +33,8 @@ impl Gossip {
             repeated,
         } = ratings;
         let (n, m) = entries.shape();
-        let options = &self.for_data((n, "users"), (m, "items"))?;
+        let options = &self.for_data((n, "users"), (m, "items"), parts.is_some())?;
+        let division = Division::new(options.agents, n, parts);
         let all = entries.part(Part::All);
         let center = options.center.unwrap_or_else(|| all.mean());
         let squares = all.mean_square(center) * all.count as f64;
@@ -44,7 +46,7 @@ impl Gossip {
         let rho = options.usual_rho(squares);
         let shares = |entries: &Observed, part: Part, lambda: f64| -> Result<Vec<Columns>> {
             let view = entries.part(part).transposed();
-            let share = |i| Columns::new(view, options.share(i, n), center, lambda);
+            let share = |i| Columns::new(view, division.share(i), center, lambda);
             (0..options.agents).map(share).collect()
         };
         let fingerprint = fingerprint((&users, &items), &entries);
@@ -89,7 +91,7 @@ impl Gossip {
         let (model, lost_rank) = maker.model::<R>(&mean, &works, 0..n, None)?;
         let mut agents = Vec::with_capacity(options.agents);
         for (i, subspace) in crowd.subspaces()?.iter().enumerate() {
-            let users = options.share(i, n);
+            let users = division.share(i);
             agents.push(maker.model::<R>(subspace, &works[i..=i], users, Some(i))?.0);
         }
         let report = talk
@@ -107,20 +109,20 @@ impl Gossip {
 }
 
 /// Makes models of subspaces.
-struct Maker<'a> {
-    options: &'a Gossip,
-    users: &'a Ids,
-    items: &'a Ids,
-    entries: &'a Observed,
-    center: f64,
-    lambda: f64,
-    slots: u64,
-    card: &'a crate::model::GossipCard,
+pub(super) struct Maker<'a> {
+    pub options: &'a Gossip,
+    pub users: &'a Ids,
+    pub items: &'a Ids,
+    pub entries: &'a Observed,
+    pub center: f64,
+    pub lambda: f64,
+    pub slots: u64,
+    pub card: &'a crate::model::GossipCard,
 }
 
 impl Maker<'_> {
     /// The model of some users, whose columns these works have, in a subspace.
-    fn model<R: Real>(
+    pub fn model<R: Real>(
         &self,
         u: &Mat<f64>,
         works: &[&Columns],

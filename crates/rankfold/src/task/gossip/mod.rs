@@ -7,8 +7,17 @@
 mod choose;
 mod completion;
 mod crowd;
+mod member;
 mod multitask;
+mod parts;
+mod site;
+mod site_ratings;
+mod site_tasks;
 mod talk;
+
+pub use member::{Ending, Member};
+pub use parts::{join_ratings, join_tasks};
+pub use site::{Site, SiteData, SiteState};
 
 use super::run::{Fit, Run};
 use super::{Learn, TaskData, threads};
@@ -18,6 +27,7 @@ use crate::model::{Model, Standardize};
 use crate::options::{Options, Range};
 use crate::task::Clip;
 use crate::{Error, Real, Result, choices, memory, options};
+use parts::Division;
 use std::borrow::Cow;
 
 /// How often each edge is used, unless told otherwise.
@@ -128,6 +138,10 @@ options! {
         /// μ of μ/2 ‖c‖², the ridge of the common weights, which are learned before the run.
         common_ridge: f64 = 1.0, in Range::NOT_NEGATIVE,
             for "`multitask` without `--no-common`" if |o| !o.is_completion() && !o.no_common;
+        /// Cap the pull of a neighbor as if its subspace were never farther than this, in
+        /// radians [default: no cap].
+        trust: Option<f64> = None, in Range::POSITIVE,
+            for "steps that agents choose" if |o| !o.has_given_steps();
         /// Which edges a slot uses.
         schedule: Schedule = Schedule::Parallel;
         /// a of steps a/(1 + bk) in slot k [default: each agent chooses its steps].
@@ -158,6 +172,9 @@ options! {
     }
 }
 
+/// Who talks to whom and who owns what, where that is given.
+type Given<'a> = (Option<&'a [(usize, usize)]>, Option<&'a [usize]>);
+
 /// What agents learn from.
 #[derive(Debug, Clone)]
 pub struct GossipData<'a> {
@@ -165,6 +182,9 @@ pub struct GossipData<'a> {
     pub shared: Divided<'a>,
     /// Pairs of agents that talk to each other; without them the option `graph` says it.
     pub edges: Option<&'a [(usize, usize)]>,
+    /// How many users or tasks each agent has, one after the other; without it they have
+    /// even shares.
+    pub parts: Option<&'a [usize]>,
 }
 
 /// Data that agents divide among them, in the order in which users or tasks first came.
@@ -194,8 +214,25 @@ impl<'a> From<Divided<'a>> for GossipData<'a> {
         GossipData {
             shared,
             edges: None,
+            parts: None,
         }
     }
+}
+
+/// Who owns what and who talks to whom in a run, before it starts.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// How many users or tasks each agent has, one after the other.
+    pub parts: Vec<usize>,
+    /// Pairs of agents.
+    pub edges: Vec<(usize, usize)>,
+    /// What the graph is called.
+    pub graph: &'static str,
+    /// How often each edge is used.
+    pub uses: u64,
+    /// The dimension of the subspace.
+    pub rank: usize,
 }
 
 /// What agents came to.
@@ -206,6 +243,13 @@ pub struct GossipFit {
     pub fit: Fit,
     /// The model of each agent, for its own.
     pub agents: Vec<Model>,
+}
+
+impl GossipFit {
+    /// The model of the mean, with how it came about, and that of each agent.
+    pub fn new(fit: Fit, agents: Vec<Model>) -> Self {
+        GossipFit { fit, agents }
+    }
 }
 
 impl Gossip {
@@ -280,13 +324,18 @@ impl Gossip {
     /// checkpoints. `R` is the precision of stored ratings models.
     pub fn fit_agents<R: Real>(&self, data: GossipData<'_>, run: Run<'_>) -> Result<GossipFit> {
         self.check()?;
-        let edges = data.edges;
-        let options = self.published();
+        let (edges, parts) = (data.edges, data.parts);
+        let mut options = self.published();
+        if let Some(parts) = parts {
+            options.agents = parts.len();
+        }
         match (data.shared, self.task) {
             (Divided::Ratings(ratings), GossipTask::Completion) => {
-                options.completion::<R>(ratings.into_owned(), edges, run)
+                options.completion::<R>(ratings.into_owned(), (edges, parts), run)
             }
-            (Divided::Tasks(tasks), GossipTask::Multitask) => options.multitask(tasks, edges, run),
+            (Divided::Tasks(tasks), GossipTask::Multitask) => {
+                options.multitask(tasks, (edges, parts), run)
+            }
             (_, task) => Err(Error::option(
                 "task",
                 format!("is `{task}`, which does not learn from such data"),
@@ -294,11 +343,51 @@ impl Gossip {
         }
     }
 
+    /// How a run with this data divides it.
+    pub fn plan(&self, data: &GossipData<'_>) -> Result<Plan> {
+        self.check()?;
+        let mut options = self.published();
+        if let Some(parts) = data.parts {
+            options.agents = parts.len();
+        }
+        let (count, m) = match &data.shared {
+            Divided::Ratings(ratings) => {
+                let users = (ratings.users.len(), "users");
+                (users, (ratings.items.len(), "items"))
+            }
+            Divided::Tasks(tasks) => {
+                let names = (tasks.rows.names.len(), "tasks");
+                (names, (tasks.rows.features.len(), "features"))
+            }
+        };
+        let options = options.for_data(count, m, data.parts.is_some())?;
+        let division = Division::new(options.agents, count.0, data.parts);
+        let (graph, name) = options.graph_of(data.edges)?;
+        let groups = match options.schedule {
+            Schedule::Stochastic => graph.edges().len(),
+            Schedule::Parallel => graph.matchings().len(),
+        };
+        Ok(Plan {
+            parts: (0..options.agents)
+                .map(|i| division.share(i).len())
+                .collect(),
+            edges: graph.edges().to_vec(),
+            graph: name,
+            uses: options.usual_slots(&graph).div_ceil(groups.max(1) as u64),
+            rank: options.rank,
+        })
+    }
+
     /// The options for data of so many users or tasks and so many items or features:
     /// defaults are lowered to them.
-    fn for_data(&self, (count, what): (usize, &str), (m, of): (usize, &str)) -> Result<Self> {
+    fn for_data(
+        &self,
+        (count, what): (usize, &str),
+        (m, of): (usize, &str),
+        divided: bool,
+    ) -> Result<Self> {
         let (usual, mut options) = (Self::default(), self.clone());
-        if self.agents == usual.agents {
+        if self.agents == usual.agents && !divided {
             options.agents = self.agents.min(count).max(2);
         }
         if self.rank == usual.rank {
@@ -344,11 +433,6 @@ impl Gossip {
         };
         let name = edges.map_or(self.graph.name(), |_| "edges");
         Ok((graph?, name))
-    }
-
-    /// What agent `i` owns of so many users or tasks.
-    fn share(&self, i: usize, count: usize) -> std::ops::Range<usize> {
-        i * count / self.agents..(i + 1) * count / self.agents
     }
 
     fn usual_slots(&self, graph: &Graph) -> u64 {

@@ -1,8 +1,9 @@
 //! Regression tasks divided among agents: a subspace of the features is agreed on.
 
 use super::choose::{Choice, Fold};
+use super::parts::Division;
 use super::talk::Talk;
-use super::{Gossip, GossipFit};
+use super::{Given, Gossip, GossipFit};
 use crate::batch::Tasks;
 use crate::data::{TaskColumns, split_key};
 use crate::gossip::Regressions;
@@ -17,7 +18,7 @@ impl Gossip {
     pub(super) fn multitask(
         &self,
         data: TaskData<'_>,
-        edges: Option<&[(usize, usize)]>,
+        (edges, parts): Given<'_>,
         run: Run<'_>,
     ) -> Result<GossipFit> {
         if data.valid.is_some() {
@@ -26,7 +27,9 @@ impl Gossip {
         let usual = TaskColumns::default();
         let (data, columns) = (data.rows, data.columns.unwrap_or(&usual));
         let count = data.names.len();
-        let options = &self.for_data((count, "tasks"), (data.features.len(), "features"))?;
+        let features = (data.features.len(), "features");
+        let options = &self.for_data((count, "tasks"), features, parts.is_some())?;
+        let division = Division::new(options.agents, count, parts);
         let (mut talk, decided) = Talk::new(options, self, edges, fingerprint(data), run)?;
         let mut frame = options.frame();
         if let Some(decided) = &decided {
@@ -42,7 +45,7 @@ impl Gossip {
         };
         let lambda = shares.regularization;
         let tasks: Result<Vec<Tasks>> = (0..options.agents)
-            .map(|i| shares.tasks(options.share(i, count)))
+            .map(|i| shares.tasks(division.share(i)))
             .collect();
         let tasks = tasks?;
         let squares: f64 = tasks.iter().map(Tasks::squares).sum();
@@ -75,7 +78,7 @@ impl Gossip {
         let whole = shares.model(&mean, 0..count, columns, slots)?;
         let mut models = vec![whole.model];
         for (i, subspace) in crowd.subspaces()?.iter().enumerate() {
-            let own = options.share(i, count);
+            let own = division.share(i);
             models.push(shares.model(subspace, own, columns, slots)?.model);
         }
         for (i, model) in models.iter_mut().enumerate() {
@@ -99,7 +102,7 @@ impl Gossip {
     }
 
     /// How rows of regressions are seen, as in batch.
-    fn frame(&self) -> Multitask {
+    pub(super) fn frame(&self) -> Multitask {
         Multitask {
             rank: Some(self.rank),
             regularization: self.regularization,

@@ -16,6 +16,7 @@ use crate::task::run::{Report, Run, Unit};
 use crate::{Error, Result};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The side of random numbers that starts are made of; agent i has one for itself at
 /// i + 1 above it.
@@ -160,6 +161,7 @@ impl<'a, 'r> Talk<'a, 'r> {
             steps,
             seed: self.options.seed,
             threads: self.options.thread_count(),
+            trust: self.options.trust,
             ..Settings::default()
         }
     }
@@ -235,6 +237,7 @@ impl<'a, 'r> Talk<'a, 'r> {
             messages: status.counters.sent,
             bytes: status.counters.sent_bytes,
             agent: None,
+            name: None,
         }
     }
 
@@ -246,26 +249,12 @@ impl<'a, 'r> Talk<'a, 'r> {
         card: &GossipCard,
         decided: &Decided,
     ) -> Result<Report> {
-        let mut report = self
-            .driver
-            .finish(Ended::Iterations)?
-            .with("task", self.options.task.name())
-            .with("solver", "gossip")
-            .with("agents", card.agents)
-            .with("graph", card.graph.as_str())
-            .with("schedule", card.schedule.as_str())
-            .with("rho", card.rho)
+        let mut report = self.driver.finish(Ended::Iterations)?;
+        describe(&mut report, self.options, card);
+        report = report
             .with("regularization", decided.regularization)
             .with("step_a", decided.steps.map(|steps| steps.0))
-            .with("step_b", decided.steps.map(|steps| steps.1))
-            .with("precondition", card.precondition)
-            .with("geometry", self.options.geometry.name())
-            .with("init", self.options.init.name())
-            .with("slots", status.slots)
-            .with("cost", status.cost)
-            .with("consensus", status.consensus)
-            .with("messages", status.counters.sent)
-            .with("bytes", status.counters.sent_bytes);
+            .with("step_b", decided.steps.map(|steps| steps.1));
         report.unit = Unit::Slots;
         report.counters.updates = status.counters.steps;
         report.counters.refused = status.counters.refused_steps;
@@ -277,6 +266,33 @@ impl<'a, 'r> Talk<'a, 'r> {
         }
         Ok(report)
     }
+}
+
+/// What the agents of a run have in common, for its report.
+pub(super) fn describe(report: &mut Report, options: &Gossip, card: &GossipCard) {
+    let geometry = match card.euclidean {
+        true => GossipGeometry::Euclidean,
+        false => GossipGeometry::Grassmann,
+    };
+    let values: [(&str, Value); 12] = [
+        ("task", options.task.name().into()),
+        ("solver", "gossip".into()),
+        ("agents", card.agents.into()),
+        ("graph", card.graph.as_str().into()),
+        ("schedule", card.schedule.as_str().into()),
+        ("rho", card.rho.into()),
+        ("precondition", card.precondition.into()),
+        ("geometry", geometry.name().into()),
+        ("init", options.init.name().into()),
+        ("slots", card.slots.into()),
+        ("cost", card.cost.into()),
+        ("consensus", card.consensus.into()),
+    ];
+    for (name, value) in values {
+        report.more.insert(name.into(), value);
+    }
+    report.more.insert("messages".into(), card.messages.into());
+    report.more.insert("bytes".into(), card.bytes.into());
 }
 
 /// The cost of a run, and what the curve says beside it.

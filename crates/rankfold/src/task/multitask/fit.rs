@@ -1,6 +1,6 @@
 //! A subspace learned along falling ridges, and what it says of each task.
 
-use super::frame::{Frame, Framing};
+use super::frame::{Beyond, Frame, Framing};
 use super::{Multitask, RANK, TaskTrial};
 use crate::batch::{Common, Ended, Iteration, Limits, SharedSubspace, Solver, SolverState, Tasks};
 use crate::data::TaskRows;
@@ -13,7 +13,7 @@ use faer::Mat;
 use std::ops::Range;
 
 /// The ridges to choose from, for features of mean square one.
-const RIDGES: [f64; 11] = [
+pub(super) const RIDGES: [f64; 11] = [
     10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1,
 ];
 
@@ -63,13 +63,24 @@ impl Ground {
         members: &[u32],
         standardize: Standardize,
     ) -> Result<Ground> {
+        Self::beyond(options, data, members, standardize, &mut None)
+    }
+
+    /// The same where these tasks are only some of all.
+    pub fn beyond(
+        options: &Multitask,
+        data: &TaskRows,
+        members: &[u32],
+        standardize: Standardize,
+        beyond: &mut Beyond<'_>,
+    ) -> Result<Ground> {
         let framing = Framing {
             standardize,
             bias: !options.no_bias,
             common: options.common_ridge_or_none(),
             threads: options.thread_count(),
         };
-        let frame = Frame::new(data, members, framing)?;
+        let frame = Frame::beyond(data, members, framing, beyond)?;
         let tasks = frame.tasks()?;
         let common = match framing.common {
             None => None,

@@ -3,6 +3,7 @@
 
 use crate::batch::Tasks;
 use crate::data::TaskRows;
+use crate::gossip::Sums;
 use crate::model::{Preprocess, Standardize, Steps, TaskPrior};
 use crate::{Error, Result, SparseVec, memory};
 use faer::Mat;
@@ -26,6 +27,20 @@ pub(super) struct Framing {
     /// The ridge of the common weights, where there are some.
     pub common: Option<f64>,
     pub threads: usize,
+}
+
+/// Sums over the tasks of others as well, where these are only some of all tasks.
+pub(super) type Beyond<'s> = Option<&'s mut dyn Sums>;
+
+/// Sums of these numbers over all tasks.
+fn summed(beyond: &mut Beyond<'_>, what: &'static str, own: Vec<f64>) -> Result<Vec<f64>> {
+    match beyond {
+        None => Ok(own),
+        Some(sums) => {
+            let count = own.len();
+            sums.sum(what, count, &mut || Ok(own.clone()))
+        }
+    }
 }
 
 /// Rows of tasks as they are learned from.
@@ -61,6 +76,16 @@ fn variance(values: &[f64]) -> f64 {
 impl Frame {
     /// Of some rows.
     pub fn new(data: &TaskRows, members: &[u32], framing: Framing) -> Result<Frame> {
+        Self::beyond(data, members, framing, &mut None)
+    }
+
+    /// Of some rows, with scales and biases that are those of all tasks.
+    pub fn beyond(
+        data: &TaskRows,
+        members: &[u32],
+        framing: Framing,
+        beyond: &mut Beyond<'_>,
+    ) -> Result<Frame> {
         let (features, tasks) = (data.features.len(), data.names.len());
         let size = members.len() as u128 * features as u128 * 8;
         memory::require(2 * size, "the features of all rows")?;
@@ -68,7 +93,13 @@ impl Frame {
             standardize: framing.standardize != Standardize::None,
             ..Steps::default()
         };
-        let preprocess = Preprocess::fit(steps, true, &data.rows, members);
+        let preprocess = match beyond {
+            None => Preprocess::fit(steps, true, &data.rows, members),
+            Some(_) => {
+                let mut sum = |own| summed(beyond, "means and deviations of features", own);
+                Preprocess::fit_summed(steps.standardize, features, &data.rows, &mut sum)?
+            }
+        };
         let mut order = members.to_vec();
         order.sort_by_key(|&i| data.task[i as usize]);
         let mut starts = vec![0; tasks + 1];
@@ -104,16 +135,18 @@ impl Frame {
             features,
         };
         if framing.standardize == Standardize::Task {
-            frame.scale_within_tasks();
+            frame.scale_within_tasks(beyond)?;
         }
         if framing.bias {
-            frame.prior.target_mean = mean(&frame.y);
+            let own = vec![frame.y.iter().sum(), frame.y.len() as f64];
+            let all = summed(beyond, "the mean of the targets", own)?;
+            frame.prior.target_mean = all[0] / all[1].max(1.0);
         }
         if framing.standardize != Standardize::None {
-            frame.scale_targets()?;
+            frame.scale_targets(beyond)?;
         }
         if framing.bias {
-            frame.find_biases(framing)?;
+            frame.find_biases(framing, beyond)?;
         }
         Ok(frame)
     }
@@ -159,12 +192,21 @@ impl Frame {
 
     /// The mean square of a scaled feature.
     pub fn usual_square(&self) -> f64 {
-        let sum: f64 = self.x.iter().map(|v| v * v).sum();
-        let mean = sum / self.x.len().max(1) as f64;
-        if mean > 0.0 { mean } else { 1.0 }
+        usual(self.squares(), self.x.len() as f64)
     }
 
-    fn scale_within_tasks(&mut self) {
+    /// The same over all tasks.
+    pub fn usual_square_beyond(&self, beyond: &mut Beyond<'_>) -> Result<f64> {
+        let own = vec![self.squares(), self.x.len() as f64];
+        let all = summed(beyond, "the mean square of the features", own)?;
+        Ok(usual(all[0], all[1]))
+    }
+
+    fn squares(&self) -> f64 {
+        self.x.iter().map(|v| v * v).sum()
+    }
+
+    fn scale_within_tasks(&mut self, beyond: &mut Beyond<'_>) -> Result<()> {
         let m = self.features;
         let mut factors = vec![1.0; self.tasks_count() * m];
         // Variances within tasks, each as often as the task has rows.
@@ -186,19 +228,22 @@ impl Frame {
             }
         }
         self.factors = Some(factors);
-        let rows = self.y.len().max(1) as f64;
-        let usual = within.iter().map(|squares| (squares / rows).sqrt());
+        within.push(self.y.len() as f64);
+        let within = summed(beyond, "deviations of features within tasks", within)?;
+        let rows = within[m].max(1.0);
+        let usual = within[..m].iter().map(|squares| (squares / rows).sqrt());
         let factor = |deviation: f64| match deviation > CONSTANT {
             true => 1.0 / deviation,
             false => 1.0,
         };
         self.usual_factors = Some(usual.map(factor).collect());
+        Ok(())
     }
 
     /// What variances of targets usually are, and how much that counts beside the own
     /// rows of a task: by the moments of the logarithms of variances, which are those
     /// of F distributions [Smyth 2004].
-    fn scale_targets(&mut self) -> Result<()> {
+    fn scale_targets(&mut self, beyond: &mut Beyond<'_>) -> Result<()> {
         let mut found: Vec<(f64, f64)> = Vec::new();
         for t in 0..self.tasks_count() {
             let (_, y) = self.rows_of(t);
@@ -209,28 +254,33 @@ impl Frame {
                 found.push((freedom, (variance * n / freedom).ln() + 1.0 / freedom));
             }
         }
-        if found.is_empty() {
+        let logs: Vec<f64> = found.iter().map(|f| f.1).collect();
+        let noise = |(d, _): &(f64, f64)| 2.0 / d + 2.0 / (d * d);
+        let own = vec![
+            found.len() as f64,
+            logs.iter().sum(),
+            found.iter().map(noise).sum(),
+        ];
+        let all = summed(beyond, "deviations of targets", own)?;
+        let count = all[0].round();
+        if count == 0.0 {
             return Err(Error::input(
                 "the targets of every task are all the same, or it has one row only: there is \
                  nothing to learn",
             ));
         }
-        let logs: Vec<f64> = found.iter().map(|f| f.1).collect();
-        let count = found.len() as f64;
-        let noise = found
-            .iter()
-            .map(|(d, _)| 2.0 / d + 2.0 / (d * d))
-            .sum::<f64>()
-            / count;
-        let spread = match found.len() {
-            1 => 0.0,
-            _ => variance(&logs) * count / (count - 1.0) - noise,
+        let (middle, noise) = (all[1] / count, all[2] / count);
+        let squares = logs.iter().map(|v| (v - middle) * (v - middle)).sum();
+        let squares = summed(beyond, "the spread of these deviations", vec![squares])?[0];
+        let spread = match count == 1.0 {
+            true => 0.0,
+            false => squares / count * count / (count - 1.0) - noise,
         };
         self.prior.variance = Some(if spread > 1e-3 {
             let weight = (1.0 + (1.0 + 2.0 * spread).sqrt()) / spread;
-            ((mean(&logs) - 1.0 / weight).exp(), weight)
+            ((middle - 1.0 / weight).exp(), weight)
         } else {
-            (mean(&logs).exp(), MOST_ROWS)
+            (middle.exp(), MOST_ROWS)
         });
         for t in 0..self.tasks_count() {
             let (_, y) = self.rows_of(t);
@@ -241,9 +291,9 @@ impl Frame {
 
     /// How far biases lie from each other, beside the noise: their ridge, and the usual
     /// one.
-    fn find_biases(&mut self, framing: Framing) -> Result<()> {
+    fn find_biases(&mut self, framing: Framing, beyond: &mut Beyond<'_>) -> Result<()> {
         let common = match framing.common {
-            Some(mu) => Some(self.tasks()?.pooled_ridge(mu, framing.threads)?),
+            Some(mu) => Some(pooled(&self.tasks()?, mu, framing.threads, beyond)?),
             None => None,
         };
         let m = self.features;
@@ -270,18 +320,26 @@ impl Frame {
             freedom += left.len() as f64 - 1.0;
             biases.push((mean(&left), left.len() as f64));
         }
+        let values: Vec<f64> = biases.iter().map(|b| b.0).collect();
+        let count = values.len() as f64;
+        let own = vec![squares, freedom, count, values.iter().sum()];
+        let all = summed(beyond, "biases of tasks", own)?;
+        let (squares, freedom, count) = (all[0], all[1].round(), all[2].round());
         if freedom == 0.0 {
             // A row a task does not tell biases from noise: half of each.
             self.prior.bias_ridge = Some(1.0);
             return Ok(());
         }
         let noise = squares / freedom;
-        let values: Vec<f64> = biases.iter().map(|b| b.0).collect();
-        let count = values.len() as f64;
-        let by_chance = biases.iter().map(|b| noise / b.1).sum::<f64>() / count;
-        let spread = match values.len() {
-            1 => 0.0,
-            _ => variance(&values) * count / (count - 1.0) - by_chance,
+        let middle = all[3] / count;
+        let around = values.iter().map(|v| (v - middle) * (v - middle)).sum();
+        let by_chance = biases.iter().map(|b| noise / b.1).sum();
+        let own = vec![around, by_chance];
+        let all = summed(beyond, "the spread of biases", own)?;
+        let (around, by_chance) = (all[0], all[1] / count);
+        let spread = match count == 1.0 {
+            true => 0.0,
+            false => around / count * count / (count - 1.0) - by_chance,
         };
         let kappa = match spread > LEAST_SPREAD * noise {
             true => noise / spread,
@@ -294,8 +352,9 @@ impl Frame {
         };
         let total: f64 = biases.iter().map(|b| weight(b.1)).sum();
         let sum: f64 = biases.iter().map(|b| weight(b.1) * b.0).sum();
+        let all = summed(beyond, "the usual bias", vec![sum, total])?;
         self.prior.bias_ridge = Some(kappa);
-        self.prior.offset = sum / total;
+        self.prior.offset = all[0] / all[1];
         Ok(())
     }
 
@@ -345,6 +404,28 @@ impl Frame {
             out[r + 1] = *y;
             out
         })
+    }
+}
+
+/// A mean square, or 1 where all are zero.
+fn usual(squares: f64, count: f64) -> f64 {
+    let mean = squares / count.max(1.0);
+    if mean > 0.0 { mean } else { 1.0 }
+}
+
+/// The weights that all tasks would share, with this ridge.
+pub(super) fn pooled(
+    tasks: &Tasks,
+    mu: f64,
+    threads: usize,
+    beyond: &mut Beyond<'_>,
+) -> Result<Mat<f64>> {
+    match beyond {
+        None => tasks.pooled_ridge(mu, threads),
+        Some(_) => {
+            let mut sum = |own| summed(beyond, "products of features and targets", own);
+            tasks.pooled_ridge_summed(mu, threads, &mut sum)
+        }
     }
 }
 

@@ -468,7 +468,7 @@ pub(crate) struct TaskTrial {
     #[serde(default)]
     mixed: bool,
     /// Which of the ridges it is.
-    place: usize,
+    pub(super) place: usize,
     /// The same for each task that has one.
     of_tasks: Vec<Option<f64>>,
 }

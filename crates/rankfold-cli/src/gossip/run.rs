@@ -1,38 +1,33 @@
-//! `rankfold gossip`.
+//! `rankfold gossip run`.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use rankfold::data::{RatingColumns, Ratings, TaskRows, read_edges};
 use rankfold::options::Options;
-use rankfold::task::{Divided, Fit, Gossip, GossipData, GossipTask, Run, TaskData};
+use rankfold::task::{
+    Divided, Fit, Gossip, GossipData, GossipFit, GossipTask, Run, TaskData, join_ratings,
+    join_tasks,
+};
 use rankfold::{Error, Result};
+use serde_json::Value;
 
 use crate::drive::Drive;
-use crate::output::Output;
+use crate::output::{Output, shown};
 use crate::paths;
 use crate::shared_options::{Precision, RunFiles};
 use crate::table::Table;
 use crate::task_columns::ColumnsOfTasks;
 
 /// The flags that apply to one kind of data only, beside those of the table.
-const OF_TASKS: [&str; 3] = ["task_column", "target_column", "ignore_column"];
-const OF_RATINGS: [&str; 2] = ["columns", "precision"];
+pub(super) const OF_TASKS: [&str; 3] = ["task_column", "target_column", "ignore_column"];
+pub(super) const OF_RATINGS: [&str; 2] = ["columns", "precision"];
 
-/// Learn by agents that keep their data and agree on a subspace
-#[derive(Args)]
-pub struct GossipCommand {
-    #[command(subcommand)]
-    command: What,
-}
+/// The largest distance between neighbors, in radians, of agents that agree.
+const AGREE: f64 = 0.1;
 
-#[derive(Subcommand)]
-enum What {
-    Run(Box<RunAgents>),
-}
-
-/// Run all agents in this process
+/// Run all agents in this process, or on this machine
 ///
 /// Each agent has the ratings of its users and a subspace of the items, or the rows of its
 /// tasks and a subspace of the features. Neighbors send each other these subspaces, never
@@ -43,6 +38,10 @@ enum What {
 #[command(after_help = "Examples:
   rankfold gossip run completion ratings.csv --agents 5 --rank 3 -o m.safetensors
       five agents on a path; writes m.safetensors and m.agent-0.safetensors to m.agent-4.safetensors
+  rankfold gossip run completion a.csv b.csv c.csv --rank 3 -o m.safetensors
+      three agents, each with a file of its own
+  rankfold gossip run completion ratings.csv --agents 5 --rank 3 -o m.safetensors --network
+      five processes that talk over TLS with trial keys
   rankfold eval m.safetensors test.csv
       and `predict`, `recommend`, `info` and `update`, as for any model of ratings
   rankfold gossip run completion ratings.csv --agents 9 --graph grid -o m.safetensors --curve c.jsonl
@@ -59,12 +58,14 @@ enum What {
   rankfold gossip run multitask tasks.csv --agents 6 --rank 5 --standardize none --no-bias \\
       --no-common --regularization 0.1 --rho 1e6 -o m.safetensors
       the plain problem of the paper: a subspace and nothing beside it")]
-struct RunAgents {
+pub struct RunAgents {
     /// Ratings (.csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces) or rows of tasks (.csv, .tsv, or
     /// .jsonl with lines {\"task\":…,\"row\":{…},\"target\":…}), plain, .gz or .zst; `-` is stdin: .dat for
     /// ratings, .jsonl for tasks
-    #[arg(index = 2)]
-    data: PathBuf,
+    ///
+    /// With several files each agent has one: its users or tasks are in no other.
+    #[arg(index = 2, required = true, num_args = 1.., value_name = "DATA")]
+    data: Vec<PathBuf>,
 
     /// The model file to write; agents' are named after it
     #[arg(short, long, value_name = "MODEL")]
@@ -73,6 +74,11 @@ struct RunAgents {
     /// Write the model of the mean only
     #[arg(long)]
     mean_only: bool,
+
+    /// Run each agent as a process of its own, over the network of this machine with trial keys
+    #[cfg(feature = "network")]
+    #[arg(long)]
+    network: bool,
 
     /// A graph of your own: the numbers of two agents a line, from 0
     #[arg(long, value_name = "FILE", conflicts_with = "graph")]
@@ -98,15 +104,8 @@ struct RunAgents {
     options: Table<Gossip>,
 }
 
-impl GossipCommand {
-    pub fn run(self, output: &Output) -> Result<()> {
-        let What::Run(run) = self.command;
-        run.run(output)
-    }
-}
-
 impl RunAgents {
-    fn run(self, output: &Output) -> Result<()> {
+    pub fn run(self, output: &Output) -> Result<()> {
         let drive = Drive::new(output, &self.output, &self.files, Gossip::TASK);
         let options = &self.options.0;
         let (elsewhere, flags) = match options.kind() {
@@ -119,45 +118,115 @@ impl RunAgents {
             return Err(Error::option("valid", message));
         }
         options.check()?;
+        #[cfg(feature = "network")]
+        if self.network {
+            output
+                .given
+                .none_of("runs without `--network`", &super::processes::NOT_HERE)?;
+        }
         self.check_paths()?;
         let edges = self.edges.as_ref().map(read_edges).transpose()?;
         let (columns, ratings, tasks);
-        let shared = match options.kind() {
+        let (shared, parts) = match options.kind() {
             GossipTask::Completion => {
                 let columns = self.columns.clone().unwrap_or_default();
-                ratings = Ratings::read(&self.data, &columns)?;
-                Divided::Ratings(Cow::Borrowed(&ratings))
+                let read = |path: &PathBuf| Ratings::read(path, &columns);
+                let all = self.data.iter().map(read).collect::<Result<Vec<_>>>()?;
+                let (joined, parts) = match all.len() {
+                    1 => (all.into_iter().next().expect("one of one"), None),
+                    _ => {
+                        let joined = join_ratings(all);
+                        let (joined, parts) = joined.map_err(|e| self.placed(e))?;
+                        (joined, Some(parts))
+                    }
+                };
+                ratings = joined;
+                (Divided::Ratings(Cow::Borrowed(&ratings)), parts)
             }
             GossipTask::Multitask => {
                 columns = self.task_columns.or(None);
-                tasks = TaskRows::read(&self.data, &columns)?;
-                Divided::Tasks(TaskData {
+                let read = |path: &PathBuf| TaskRows::read(path, &columns);
+                let all = self.data.iter().map(read).collect::<Result<Vec<_>>>()?;
+                let (joined, parts) = match all.len() {
+                    1 => (all.into_iter().next().expect("one of one"), None),
+                    _ => {
+                        let (joined, parts) = join_tasks(all).map_err(|e| self.placed(e))?;
+                        (joined, Some(parts))
+                    }
+                };
+                tasks = joined;
+                let data = TaskData {
                     rows: &tasks,
                     columns: Some(&columns),
                     valid: None,
-                })
+                };
+                (Divided::Tasks(data), parts)
             }
         };
+        if let Some(parts) = &parts
+            && output.given.has("agents")
+            && options.agent_count() != parts.len()
+        {
+            let message = format!(
+                "is {}, and each of the {} files is an agent",
+                options.agent_count(),
+                parts.len()
+            );
+            return Err(Error::option("agents", message));
+        }
         let data = GossipData {
             shared,
             edges: edges.as_deref(),
+            parts: parts.as_deref(),
         };
         drive.run(
-            |run| self.learn(options, data, run),
+            |run| self.learn(options, data, run, output),
             |e| match (e.about, &self.edges) {
                 (Some("edges"), Some(path)) => Error { about: None, ..e }.in_file(path),
-                _ => e.in_file(&self.data),
+                _ => e.in_file(&self.data[0]),
             },
         )
     }
 
+    /// An error that names a part by its number, with the file that it is.
+    fn placed(&self, error: Error) -> Error {
+        let part = (1..=self.data.len()).rev();
+        let found = part.filter(|i| error.message.contains(&format!(" of part {i} ")));
+        match found.take(1).next() {
+            Some(i) => error.in_file(&self.data[i - 1]),
+            None => error,
+        }
+    }
+
     /// Learns, and writes the models of the agents.
-    fn learn(&self, options: &Gossip, data: GossipData<'_>, run: Run<'_>) -> Result<Fit> {
-        let found = match self.precision {
-            Some(Precision::F64) => options.fit_agents::<f64>(data, run),
-            _ => options.fit_agents::<f32>(data, run),
+    fn learn(
+        &self,
+        options: &Gossip,
+        data: GossipData<'_>,
+        run: Run<'_>,
+        output: &Output,
+    ) -> Result<Fit> {
+        let double = self.precision == Some(Precision::F64);
+        let found = match double {
+            _ if self.on_network() => self.over_network(options, data, double, output),
+            true => options.fit_agents::<f64>(data, run),
+            false => options.fit_agents::<f32>(data, run),
         };
-        let found = found?;
+        let mut found = found?;
+        let consensus = found
+            .fit
+            .report
+            .more
+            .get("consensus")
+            .and_then(Value::as_f64);
+        if let Some(distance) = consensus {
+            let agree = distance <= AGREE;
+            let agreement = match agree {
+                true => "agents agree".to_owned(),
+                false => format!("agents do not agree yet: {}", shown(distance)),
+            };
+            found.fit.report = found.fit.report.with("agreement", agreement);
+        }
         let paths = self.agent_paths(found.agents.len());
         for (path, model) in paths.iter().zip(&found.agents) {
             model.save(path)?;
@@ -166,6 +235,51 @@ impl RunAgents {
         let mut fit = found.fit;
         fit.report = fit.report.with("agent_models", names);
         Ok(fit)
+    }
+
+    #[cfg(feature = "network")]
+    fn on_network(&self) -> bool {
+        self.network
+    }
+
+    #[cfg(not(feature = "network"))]
+    fn on_network(&self) -> bool {
+        false
+    }
+
+    #[cfg(not(feature = "network"))]
+    fn over_network(
+        &self,
+        _: &Gossip,
+        _: GossipData<'_>,
+        _: bool,
+        _: &Output,
+    ) -> Result<GossipFit> {
+        unreachable!("there is no such flag")
+    }
+
+    /// The same with a process for each agent.
+    #[cfg(feature = "network")]
+    fn over_network(
+        &self,
+        options: &Gossip,
+        data: GossipData<'_>,
+        double: bool,
+        output: &Output,
+    ) -> Result<GossipFit> {
+        use super::processes::{Whole, Wish, run};
+        let plan = options.plan(&data)?;
+        let gossip = &options.clone().rank(plan.rank);
+        let wish = Wish { gossip, plan };
+        let usual = Default::default();
+        let whole = match &data.shared {
+            Divided::Ratings(ratings) => Whole::Ratings(ratings),
+            Divided::Tasks(tasks) => Whole::Tasks(tasks.rows, tasks.columns.unwrap_or(&usual)),
+        };
+        match double {
+            true => run::<f64>(&wish, &whole, output),
+            false => run::<f32>(&wish, &whole, output),
+        }
     }
 
     /// Where the model of an agent goes: `m.safetensors` to `m.agent-0.safetensors`.
@@ -193,10 +307,12 @@ impl RunAgents {
     }
 
     fn check_paths(&self) -> Result<()> {
-        let inputs = [Some(self.data.as_path()), self.edges.as_deref()];
+        let files = self.data.iter().map(|path| Some(path.as_path()));
+        let inputs: Vec<_> = files.chain([self.edges.as_deref()]).collect();
         self.files.check(&self.output, &inputs)?;
         // A default number of agents is only ever lowered.
-        let agents = self.agent_paths(self.options.0.agent_count());
+        let agents = self.options.0.agent_count().max(self.data.len());
+        let agents = self.agent_paths(agents);
         let mut outputs = vec![Some(self.output.as_path()), self.files.curve.as_deref()];
         outputs.push(self.files.checkpoint.as_deref());
         outputs.extend(agents.iter().map(|path| Some(path.as_path())));
