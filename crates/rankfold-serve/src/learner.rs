@@ -5,6 +5,7 @@
 //! can be learned. Where it cannot be written, what is in memory is ahead of the disk: it is
 //! thrown away, and made again from the disk when there is room. Readers never see it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -29,6 +30,8 @@ use crate::publish::{News, Publisher};
 
 /// Examples that are learned before they are made durable together.
 const GROUP: usize = 4096;
+/// Rows that may be added or replaced.
+const ADDED: usize = 100_000;
 /// Bytes of a group.
 const GROUP_BYTES: usize = 8 << 20;
 
@@ -186,7 +189,16 @@ impl<R: Real> Learner<R> {
                             stop = true;
                             break;
                         }
-                        self.take(command, &mut group);
+                        // An example that breaks an assertion must not end learning: what is in
+                        // memory is in doubt then, and is made again from the disk.
+                        let taken = AssertUnwindSafe(|| self.take(command, &mut group));
+                        if catch_unwind(taken).is_err() {
+                            self.broken = true;
+                            group = Group::default();
+                            self.core
+                                .log
+                                .error("learner", json!({ "message": "a panic" }));
+                        }
                         if group.entries.len() < GROUP && group.bytes < GROUP_BYTES {
                             next = commands.try_recv().ok();
                         }
@@ -232,7 +244,7 @@ impl<R: Real> Learner<R> {
                 group.replies.push((reply, answer));
             }
             Command::Row(row, reply) => {
-                let answer = self.ready().map(|()| {
+                let answer = self.ready().and_then(|()| self.room_for(&row)).map(|()| {
                     let side = usize::from(row.side == RowSide::Right);
                     Arc::make_mut(&mut self.state.added[side]).put(&row.id, row.features.clone());
                     group.bytes += row.features.get().len();
@@ -274,6 +286,18 @@ impl<R: Real> Learner<R> {
             .log
             .info("learning again", json!({ "sequence": self.state.sequence }));
         Ok(())
+    }
+
+    /// Whether one row more may be added: each costs memory, and time with every view.
+    fn room_for(&self, row: &RowEntry) -> Answer<()> {
+        let added = &self.state.added[usize::from(row.side == RowSide::Right)];
+        match added.len() >= ADDED && added.find(&row.id).is_none() {
+            true => Err(Refused::input(format!(
+                "{ADDED} rows were added already: put them into the file of rows, and begin a new \
+                 journal"
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn full(&self, error: &Error) -> Refused {

@@ -134,7 +134,7 @@ fn feedback_that_is_refused_changes_nothing() {
         ),
         ("{", "expected JSON"),
         (
-            &format!("[{line},{{\"query\":1}}]"),
+            &format!("[{line},{{\"query\":\"r1\"}}]"),
             "example 2: expected the fields",
         ),
     ] {

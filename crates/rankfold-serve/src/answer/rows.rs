@@ -530,15 +530,14 @@ pub fn ids_of<R: Real>(
     prefix: &str,
     limit: usize,
 ) -> Vec<(String, Option<String>)> {
-    let base = (0..book.base.len()).filter(|&row| !book.is_replaced(row));
-    let all = (0..book.added.len())
-        .map(Place::Added)
-        .chain(base.map(Place::Base));
-    let named = all.map(|place| (book.name(place), place));
-    let fitting = named.filter(|(name, _)| name.starts_with(prefix));
-    let shown = fitting.take(limit);
+    let added = (0..book.added.len()).filter(|&at| book.added.ids[at].starts_with(prefix));
+    // Names are looked at where they are: there may be a million.
+    let fits = |row: &usize| book.base.ids.name(*row).starts_with(prefix);
+    let base = (0..book.base.len()).filter(|&row| !book.is_replaced(row) && fits(&row));
+    let all = added.map(Place::Added).chain(base.map(Place::Base));
+    let shown = all.take(limit);
     shown
-        .map(|(name, place)| (name, book.label(place).map(str::to_owned)))
+        .map(|place| (book.name(place), book.label(place).map(str::to_owned)))
         .collect()
 }
 

@@ -112,7 +112,7 @@ impl Journal {
                         }
                     }
                 };
-                (segment, length, reader.number())
+                (segment, length, reader.next_entry())
             }
         };
         let opened = File::options().read(true).write(true).open(&segment.path);

@@ -155,7 +155,7 @@ impl Reader {
     }
 
     /// The number of the entry that comes next.
-    pub fn number(&self) -> u64 {
+    pub fn next_entry(&self) -> u64 {
         self.next
     }
 
