@@ -8,7 +8,7 @@ use rankfold::data::{
     PairsOrTriplets, RatingColumns, RatingLines, Ratings, RowIds, RowLookup, SquareMatrix,
     TaskColumns, TaskLines, TaskRows, TripletStream, ValueStream, read_constraints,
     read_dissimilarities, read_edges, read_label_names, read_labelled, read_labels, read_names,
-    read_values,
+    read_values, read_with,
 };
 use rankfold::form::Side;
 use rankfold::gossip::Message;
@@ -62,6 +62,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "csv.zst",
         run: |b| rows(b, "csv.zst"),
+    },
+    Target {
+        name: "fields",
+        run: fields,
     },
     Target {
         name: "ratings",
@@ -141,6 +145,29 @@ fn rows(bytes: &[u8], extension: &str) {
     if let Ok(read) = read_labelled::<f64>(&path) {
         assert_eq!(read.rows.len(), read.labels.len(), "labels of all rows");
         let _ = SquareMatrix::from_labelled(&read).map(|m| m.dissimilarities(&mut Ids::new()));
+    }
+}
+
+/// Tables whose columns are named: the first line has the label, the id and a condition,
+/// between tabs.
+fn fields(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (named, table) = text.split_once('\n').unwrap_or_default();
+    let mut names = named.split('\t');
+    let [label, id, condition] = [(); 3].map(|()| names.next().unwrap_or_default());
+    for extension in ["csv", "tsv", "jsonl"] {
+        for strict in [true, false] {
+            let source = Documents {
+                label: label.to_owned(),
+                id: (!id.is_empty()).then(|| id.to_owned()),
+                condition: condition.parse().ok(),
+                strict,
+                ..Documents::new(file(table.as_bytes(), extension))
+            };
+            if let Ok(read) = read_with::<f32>(&source, None) {
+                assert_eq!(read.rows.len(), read.labels.len(), "labels of all rows");
+            }
+        }
     }
 }
 

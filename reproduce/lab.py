@@ -32,6 +32,7 @@ class Lab:
         self.folder = Path(tempfile.mkdtemp(prefix="rankfold-"))
         # A copy, so that a build in the meantime changes nothing.
         self.binary = Path(shutil.copy(BINARY, self.folder))
+        self.examples = BINARY.parent / "examples"
         self.build = hashlib.sha256(self.binary.read_bytes()).hexdigest()[:12]
         # Builds whose results still count: nothing that was measured has changed since.
         self.builds = {self.build, *builds}
@@ -69,6 +70,15 @@ class Lab:
             if process.returncode:
                 raise RuntimeError(f"{' '.join(command)}\n{err.read().decode()}")
             return json.loads(out.read() or b"null"), used.ru_utime + used.ru_stime
+
+
+    def example(self, name, *words):
+        """The JSON that an example of the library prints."""
+        command = [str(self.examples / name), *map(str, words)]
+        found = subprocess.run(command, capture_output=True, text=True)
+        if found.returncode:
+            raise RuntimeError(f"{' '.join(command)}\n{found.stderr}")
+        return json.loads(found.stdout)
 
 
 def measured(work):
@@ -120,16 +130,40 @@ def table(head, lines):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
+def tensors(path):
+    """The arrays of a model file by name."""
+    import numpy as np
+
+    kinds = {"F64": "<f8", "F32": "<f4", "U64": "<u8", "U32": "<u4", "U8": "u1"}
+    raw = Path(path).read_bytes()
+    end = 8 + int.from_bytes(raw[:8], "little")
+    head = json.loads(raw[8:end])
+    return {name: np.frombuffer(raw[end + one["data_offsets"][0]:end + one["data_offsets"][1]], kinds[one["dtype"]])
+            .reshape(one["shape"]) for name, one in head.items() if name != "__metadata__"}
+
+
 # The papers.
 
-# Folders of the library that a run of a task does not depend on.
-TASKS = ("completion", "gossip", "kernel", "metric", "multitask", "pairs", "ranking", "similarity")
+# Folders of the library that a run of another task does not depend on.
+TASKS = ("completion", "gossip", "kernel", "metric", "multitask", "pairs", "ranking", "recommend", "similarity")
 ONLINE = ("similarity", "ranking", "pairs")
+
+
+def plain(name):
+    """The task of a baseline that is a plain program of this folder."""
+    return f"plain/{name}"
 
 
 def sources(task):
     """The files that decide what a run of a task comes to."""
+    if task.startswith("plain/"):
+        return [ROOT / "reproduce" / f"{task}.py"]
     library = ROOT / "crates" / "rankfold" / "src"
+    if task.startswith("example/"):
+        # Examples use learners and solvers, and no tasks.
+        left_out = ("task/", "gossip/", "model/", "eval/", "data/")
+        files = [path for path in sorted(library.rglob("*.rs")) if not path.relative_to(library).as_posix().startswith(left_out)]
+        return [*files, library.parent / "examples" / f"{task.removeprefix('example/')}.rs", ROOT / "Cargo.lock"]
     left_out = [f"task/{other}/" for other in TASKS if other != task]
     if task == "gossip":
         left_out = [name for name in left_out if name not in ("task/completion/", "task/multitask/")]
@@ -142,13 +176,19 @@ def sources(task):
     return [*files, ROOT / "Cargo.lock"]
 
 
+def bare(text):
+    """A source without comments on lines of their own and without its tests, which decide nothing."""
+    text = text.split("\n#[cfg(test)]\nmod ")[0]
+    return "\n".join(line for line in map(str.strip, text.splitlines()) if line and not line.startswith("//"))
+
+
 @functools.cache
 def fingerprint(task):
     """A hash of the sources of a task."""
     digest = hashlib.sha256()
     for path in sources(task):
         digest.update(path.relative_to(ROOT).as_posix().encode())
-        digest.update(path.read_bytes())
+        digest.update(bare(path.read_text()).encode())
     return digest.hexdigest()[:12]
 
 
@@ -172,33 +212,73 @@ class Notebook:
     def __init__(self, path, task, measure):
         self.path, self.task, self.measure = Path(path), task, measure
         self.kept = json.loads(self.path.read_text()) if self.path.exists() else {}
-        self.used = []
+        self.used = {}
+        self.again = None  # Commands to run again, and no others, to see whether they still come to the same.
+        self.differ = []
 
-    def once(self, command, work):
-        """What `work` comes to, which runs this command. It is not run again for the same sources."""
+    def once(self, command, work, task=None):
+        """What `work` comes to, which runs this command. It is not run again for the same sources, here or
+        for another item."""
+        task = task or self.task
         known = self.kept.get(command)
-        if self.measure and (known is None or known["sources"] != fingerprint(self.task)):
-            before = spent()
-            result = work()
-            known = {"sources": fingerprint(self.task), "build": commit(),
-                     "cpu": round(spent() - before, 2), "result": result}
+        if self.measure and self.again is None and not self.current(known, task):
+            known = self.elsewhere(command, task) or self.run(work, task)
             self.kept[command] = known
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = self.path.with_suffix(".new")
-            fresh.write_text(json.dumps(self.kept, indent=1, sort_keys=True) + "\n")
-            fresh.replace(self.path)
+            self.write()
         if known is None:
             raise Missing(command)
-        self.used.append(known)
+        if self.again and command in self.again:
+            fresh = self.run(work, task)
+            self.again.discard(command)
+            if timeless(fresh["result"]) != timeless(known["result"]):
+                self.differ.append(command)
+        self.used[command] = known
         return known["result"]
+
+    def current(self, known, task):
+        return known is not None and fingerprint(known.get("task", task)) in (known["sources"], known.get("checked"))
+
+    def elsewhere(self, command, task):
+        """The same command in the notebook of another item."""
+        for path in sorted(self.path.parent.glob("*.json")):
+            known = path != self.path and json.loads(path.read_text()).get(command)
+            if known and self.current(known, task):
+                return known
+        return None
+
+    def run(self, work, task):
+        before = spent()
+        result = work()
+        return {"sources": fingerprint(task), "build": commit(), "task": task,
+                "cpu": round(spent() - before, 2), "result": result}
+
+    def write(self):
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps(self.kept, indent=1, sort_keys=True) + "\n")
+        fresh.replace(self.path)
 
     def builds(self):
         """The builds of what was used, and whether the sources have changed since."""
-        stale = any(known["sources"] != fingerprint(self.task) for known in self.used)
-        return sorted({known["build"] for known in self.used}), stale
+        stale = any(not self.current(known, self.task) for known in self.used.values())
+        return sorted({known["build"] for known in self.used.values()}), stale
 
     def cpu(self):
-        return sum(known["cpu"] for known in self.used)
+        return sum(known["cpu"] for known in self.used.values())
+
+    def stale(self):
+        return {name: known for name, known in self.used.items() if not self.current(known, self.task)}
+
+
+# What may differ between two runs of the same command.
+TIMES = ("cpu", "seconds")
+
+
+def timeless(result):
+    """A result without the times it took."""
+    if isinstance(result, dict):
+        return {name: timeless(value) for name, value in result.items() if name not in TIMES}
+    return [timeless(value) for value in result] if isinstance(result, list) else result
 
 
 def spent():

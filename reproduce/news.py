@@ -5,6 +5,8 @@ import json
 from reproduce.lab import mean
 
 METRICS = ("map", "precision_at_1", "precision_at_10")
+# Numbers of first documents whose precision is drawn.
+AT = (1, 2, 5, 10, 20, 50, 100, 200, 300)
 BY_DATE = "date"
 
 
@@ -41,15 +43,12 @@ def similarity(bench, terms, split, steps, options, seed=1):
         model = bench.lab.folder / "model.safetensors"
         told, cpu = bench.lab.rankfold("train", "similarity", train, "-o", model, "--steps", steps, "--seed", seed,
                                        *options.split())
-        found, _ = bench.lab.rankfold("eval", model, test, "--score", "dot")
-        return {**{name: found["metrics"][name] for name in METRICS}, "cosine": found["baseline"]["metrics"]["map"],
+        found, _ = bench.lab.rankfold("eval", model, test, "--score", "dot", "--precision-at", ",".join(map(str, AT)))
+        return {**{name: found["metrics"][name] for name in METRICS},
+                "at": [found["metrics"][f"precision_at_{k}"] for k in AT], "cosine": found["baseline"]["metrics"]["map"],
                 "cpu": cpu, "step_size": told["step_size"], "refused": told["refused"]}
 
     return bench.once(command, work)
-
-
-def over_splits(bench, terms, splits, steps, options, metric="map"):
-    return [similarity(bench, terms, split, steps, options)[metric] for split in splits]
 
 
 def best_setting(bench, terms, steps, settings):

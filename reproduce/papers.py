@@ -5,7 +5,7 @@ import sys
 import time
 
 from reproduce import aroma, fixed_rank, gossip, loreta, page, psd
-from reproduce.items import measured_safely
+from reproduce.items import measured_safely, recheck
 
 PAPERS = [loreta.PAPER, fixed_rank.PAPER, aroma.PAPER, gossip.PAPER, psd.PAPER]
 
@@ -64,6 +64,11 @@ def main(data, quick, jobs, action, name="", item=""):
             except KeyboardInterrupt:
                 print("stopped; what was measured is kept, and the same command goes on from there", file=sys.stderr)
                 raise SystemExit(130) from None
+    if action == "recheck":
+        for paper, one in pairs:
+            told = recheck(paper, one, data)
+            if told:
+                print(f"{paper.name} {one.name}: {told}", file=sys.stderr, flush=True)
     page.write(PAPERS, data)
     print(f"wrote {page.DOCS / 'reproduction.html'}", file=sys.stderr)
     if failed:

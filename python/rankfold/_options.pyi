@@ -313,6 +313,7 @@ class PairsOptions(Options):
     first_step: float | None
     step_size: float | None
     step_limit: float
+    batch: int
     decay: float | None
     regularization: float
     retraction: Literal["uf", "qf"]
@@ -338,6 +339,7 @@ class PairsOptions(Options):
         first_step: float | None = None,
         step_size: float | None = None,
         step_limit: float = 2.0,
+        batch: int = 1,
         decay: float | None = None,
         regularization: float = 0.0,
         retraction: Literal["uf", "qf"] = "uf",

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::output::Output;
 use crate::{
-    demo, eval, gossip, info, neighbors, predict, rank, recommend, split, train, transform, update,
-    vectorize,
+    demo, edit, eval, gossip, info, neighbors, plot, predict, rank, recommend, split, train,
+    transform, update, vectorize,
 };
 
 /// Learns low-rank similarities, rankings of labels, ratings and values of pairs: online
@@ -41,7 +41,11 @@ pub enum Command {
     Recommend(recommend::Recommend),
     Transform(transform::Transform),
     Info(info::Info),
+    Edit(edit::Edit),
+    Plot(plot::Plot),
     Gossip(gossip::GossipCommand),
+    #[cfg(feature = "serve")]
+    Serve(Box<crate::serve::Serve>),
     /// Print a script that completes commands and options in a shell
     #[command(
         after_help = "Example:\n  rankfold completions bash > ~/.local/share/bash-completion/completions/rankfold"
@@ -77,7 +81,11 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Recommend(recommend) => recommend.run(output),
         Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
+        Command::Edit(edit) => edit.run(output),
+        Command::Plot(plot) => plot.run(output),
         Command::Gossip(gossip) => gossip.run(output),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve.run(output),
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.
             let mut script = Vec::new();

@@ -10,7 +10,7 @@ use rankfold::data::{
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Metrics, Precise};
-use rankfold::task::{Baseline, Evaluate, Evaluation, KernelTruth};
+use rankfold::task::{Baseline, Evaluate, Evaluation, KernelTruth, ListBaseline};
 use rankfold::{Error, Ids, Model, Real, Result, Score};
 use serde_json::{Value, json};
 
@@ -36,8 +36,9 @@ use crate::train_pairs::read_pairs;
 /// error of its predictions. The baseline is a mean and biases alone.
 ///
 /// Recommendations are measured by lists of the --top best items of each user, of all items but those
-/// that the user chose before: in --train, or in what the model was trained on. The baseline is how
-/// often items were chosen. Models of ratings are measured so as well where --train is given.
+/// that the user chose before: in --train, or in what the model was trained on. Baselines are how
+/// often items were chosen, and how often of late where --train has times; --baselines names
+/// others. Models of ratings are measured so as well where --train is given.
 ///
 /// A model of pairs is measured by how far its values are from those of --pairs: the
 /// root of the mean squared error, and the mean absolute one. The baseline is the mean
@@ -49,8 +50,9 @@ use crate::train_pairs::read_pairs;
 /// many as the rank.
 ///
 /// A kernel is measured by the normalized mutual information (nmi) of the labels of its items
-/// and the clusters that k-means finds. The baselines are the kernel of the rows of DATA before
-/// learning, and the same with items that training knew to be alike taken for one.
+/// and the clusters that k-means finds, and by its k-NN error: how often the label of an item is
+/// not that of most of its nearest other items. The baselines are the kernel of the rows of DATA
+/// before learning, and clusters with items that training knew to be alike taken for one.
 ///
 /// A model of tasks is measured by its nmse: the mean squared error of a task as a share of the
 /// variance of all its targets, averaged over tasks. The baseline is the mean target of each task;
@@ -64,11 +66,12 @@ use crate::train_pairs::read_pairs;
 #[command(after_help = "Examples:
   rankfold eval model.safetensors test.svm
   rankfold eval model.safetensors test.svm --score dot --json
+  rankfold eval model.safetensors test.svm --precision-at 1,2,5,10,20,50
   rankfold eval model.safetensors test.npy --labels test-labels.txt
   rankfold eval model.safetensors people.csv --objects films.csv
   rankfold eval ratings.safetensors test.csv
       for a model of `train completion`
-  rankfold eval shop.safetensors test.csv --train train.csv
+  rankfold eval shop.safetensors test.csv --train train.csv --baselines popularity,neighbors,ease
       for a model of `train recommend`
   rankfold eval values.safetensors people.csv --objects films.csv --pairs test.tsv
       for a model of `train pairs`
@@ -112,7 +115,7 @@ pub struct Eval {
     #[arg(long, value_name = "FILE")]
     train: Option<PathBuf>,
 
-    /// Nearest rows that vote, for a metric
+    /// Nearest rows that vote, for a metric; nearest items, for a kernel
     #[arg(short, long = "neighbors", value_name = "K", default_value_t = 5,
         value_parser = clap::value_parser!(u32).range(1..))]
     k: u32,
@@ -141,9 +144,20 @@ pub struct Eval {
         value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
 
+    /// What recommendations are compared with: what was chosen most (`popularity`), and of late
+    /// (`recent`), items near those chosen (`neighbors`), a regression of full rank (`ease`, whose work
+    /// grows with the cube of the items) [default: popularity, and recent where --train has times]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    baselines: Vec<ListBaseline>,
+
     /// How two rows are scored [default: as the model says]
     #[arg(long, value_enum)]
     score: Option<ScoreName>,
+
+    /// Measure the precision among so many best rows too, such as 1,2,5,20,50, for similarities
+    #[arg(long, value_name = "K,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..))]
+    precision_at: Vec<u32>,
 
     /// Threads [default: all cores]; the result does not depend on it
     #[arg(long, value_name = "N")]
@@ -166,13 +180,21 @@ impl Eval {
         ])?;
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
-            Knowledge::Similarity(_) => &["labels", "objects", "object_labels", "score"],
+            Knowledge::Similarity(_) => &[
+                "labels",
+                "objects",
+                "object_labels",
+                "score",
+                "precision_at",
+            ],
             Knowledge::Metric => &["labels", "train", "neighbors"],
             Knowledge::Ranking(_) => &["labels", "train"],
             Knowledge::Pairs { .. } => &["objects", "pairs", "train"],
-            Knowledge::Kernel(_) | Knowledge::Map(_) => &["labels", "pairs", "clusters"],
+            Knowledge::Kernel(_) | Knowledge::Map(_) => {
+                &["labels", "pairs", "clusters", "neighbors"]
+            }
             Knowledge::Completion(_) => &["columns", "train", "top"],
-            Knowledge::Recommend(_) => &["columns", "train", "top"],
+            Knowledge::Recommend(_) => &["columns", "train", "top", "baselines"],
             Knowledge::Multitask(_) => &[
                 "train",
                 "per_task",
@@ -254,8 +276,10 @@ impl Eval {
                     let space = model.check_space("the projected cosine");
                     space.map_err(|e| e.in_file(&self.model))?;
                 }
+                let at: Vec<usize> = self.precision_at.iter().map(|&k| k as usize).collect();
                 let evaluate = Evaluate {
                     score: self.score.map(Into::into),
+                    precision_at: &at,
                     threads,
                     progress: &progress,
                 };
@@ -315,8 +339,15 @@ impl Eval {
                 let train = train.map(|path| Choices::read(path, &columns, liked));
                 let (train, top) = (train.transpose()?, self.top as usize);
                 let go_on = || !interrupt.requested();
+                let recent = train.as_ref().is_some_and(|train| train.recent.is_some());
+                let baselines: &[ListBaseline] = match (&self.baselines[..], recent) {
+                    ([], false) => &[ListBaseline::Popularity],
+                    ([], true) => &[ListBaseline::Popularity, ListBaseline::Recent],
+                    (asked, _) => asked,
+                };
+                let train = train.as_ref();
                 model
-                    .evaluate_lists(&test, train.as_ref(), top, Some(threads), &go_on)
+                    .evaluate_lists(&test, train, baselines, top, Some(threads), &go_on)
                     .map_err(in_data)
             }
             Knowledge::Kernel(_) | Knowledge::Map(_) => self.items(model, threads),
@@ -391,6 +422,7 @@ impl Eval {
             rows: rows.as_ref(),
             constraints: known.as_deref(),
             clusters: self.clusters,
+            neighbors: self.k as usize,
             threads,
         });
         let place = self.data.as_ref().or(self.labels.as_ref());

@@ -1,10 +1,12 @@
 //! The command `rankfold`: typed options to a library call, and its result to
 //! people or to scripts.
 
+mod chart;
 mod cli;
 mod curve;
 mod demo;
 mod drive;
+mod edit;
 mod eval;
 mod follow;
 mod given;
@@ -17,6 +19,7 @@ mod neighbors;
 mod output;
 mod paths;
 mod patient;
+mod plot;
 mod predict;
 mod predict_choices;
 mod predict_labels;
@@ -26,6 +29,8 @@ mod rank;
 mod recommend;
 mod rows;
 mod scores;
+#[cfg(feature = "serve")]
+mod serve;
 mod shared_options;
 mod split;
 mod table;

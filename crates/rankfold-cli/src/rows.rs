@@ -187,17 +187,7 @@ impl<R: Real> NamedRows<R> {
         let mut data = model.read::<R>(source)?;
         let rows = &mut data.rows;
         for text in &texts {
-            let Some(vocabulary) = model.vocabulary() else {
-                return Err(Error::input(
-                    "the model has no vocabulary to read texts with: train it with --vocabulary",
-                ));
-            };
-            let row = vocabulary.row(text);
-            if row.as_row().is_empty() {
-                return Err(Error::input(format!(
-                    "no word of `{text}` is in the vocabulary of the model"
-                )));
-            }
+            let row = model.text_row(text)?;
             rows.push(row.as_row());
         }
         Self::prepared(model, source, data, Side::Left, texts, output)

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use clap::Args;
 use rankfold::data::{
-    ChoiceColumns, DistanceStream, LabelName, LabelStream, Names, RatingColumns, Relation, RowIds,
-    RowLookup, StreamRow, TripletStream, ValueStream, WriteLock, holds_rows,
+    ChoiceColumns, LabelName, RatingColumns, Relation, RowIds, RowLookup, StreamRow, WriteLock,
+    holds_rows,
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Precise};
 use rankfold::sample::Triplet;
-use rankfold::task::{Online, Sides};
+use rankfold::task::{ExampleStream, NamedSides, Online, Sides};
 use rankfold::{Error, Model, Real, Result, Rows};
 use serde_json::json;
 
@@ -148,43 +148,6 @@ struct Read {
     skipped: Option<u64>,
 }
 
-/// Where the names of the right side lead: to objects, where the model has some.
-fn of_right<'a, R: Real>(learner: &'a Online<R>, rows: Option<&'a RowLookup<'a>>) -> Names<'a> {
-    let names = Names::new(learner.features_of(Side::Right), rows);
-    match learner.has_objects() {
-        true => names.of_objects(),
-        false => names,
-    }
-}
-
-/// Examples that come line by line.
-trait Stream {
-    /// The line of the last example.
-    fn line(&self) -> u64;
-    /// An error at that line.
-    fn place(&self, error: Error) -> Error;
-}
-
-macro_rules! streams {
-    ($($stream:ty),*) => {$(
-        impl<R: Real> Stream for $stream {
-            fn line(&self) -> u64 {
-                self.line()
-            }
-            fn place(&self, error: Error) -> Error {
-                self.place(error)
-            }
-        }
-    )*};
-}
-
-streams!(
-    TripletStream<R>,
-    LabelStream<R>,
-    ValueStream<R>,
-    DistanceStream<R>
-);
-
 impl Update {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
@@ -319,9 +282,13 @@ impl Update {
             None if !two_kinds => lookup,
             found => found.as_ref(),
         };
-        let sides = Sides {
-            left: &rows,
-            right: objects.as_ref().map_or(&rows, |(_, objects)| objects),
+        let named = NamedSides {
+            rows: lookup,
+            objects: of_objects,
+            sides: Sides {
+                left: &rows,
+                right: objects.as_ref().map_or(&rows, |(_, objects)| objects),
+            },
         };
 
         let interrupt = Interrupt::watch();
@@ -343,79 +310,20 @@ impl Update {
             Knowledge::Similarity(_) | Knowledge::Metric if of_rows => {
                 return self.learn_classes(learner, &knowledge, &follow("rows"), start);
             }
-            _ => {}
-        }
-        let lines = patient::lines(&self.stream, &interrupt)?;
-        match &knowledge {
-            Knowledge::Ranking(_) => {
-                let step = |stream: &mut LabelStream<R>, learner: &mut Online<R>| {
-                    let names = Names::new(learner.features(), lookup);
-                    let Some((row, labels)) = stream.read(names)? else {
-                        return Ok(None);
-                    };
-                    let learned = learner.learn_labelled(row, labels, &rows)?;
-                    Ok(Some(learned.is_some()))
-                };
-                let follow = (follow("rows"), true);
-                self.learn_from(learner, LabelStream::new(lines), follow, start, step)
-            }
-            Knowledge::Pairs { .. } => {
-                let step = |stream: &mut ValueStream<R>, learner: &mut Online<R>| {
-                    let row = Names::new(learner.features(), lookup);
-                    let read = stream.read(row, of_right(learner, of_objects))?;
-                    let learned = read.map(|(pair, value)| learner.learn_value(pair, value, sides));
-                    Ok(learned.transpose()?.map(|_| true))
-                };
-                let follow = (follow("pairs"), false);
-                self.learn_from(learner, ValueStream::new(lines), follow, start, step)
-            }
             Knowledge::Metric => {
                 let trained = &learner.card().learner;
                 if learner.rule() != trained && learner.rule() == "flat" {
                     output.note(&format!("a metric of `{trained}` goes on with flat steps"));
                 }
-                let step = |stream: &mut DistanceStream<R>, learner: &mut Online<R>| {
-                    let left = Names::new(learner.features(), lookup);
-                    let right = Names::new(learner.features(), of_objects);
-                    let read = stream.read(left, right)?;
-                    let learned =
-                        read.map(|(pair, said)| learner.learn_distance(pair, said, sides));
-                    Ok(learned.transpose()?.map(|_| true))
-                };
-                let follow = (follow("pairs"), false);
-                self.learn_from(learner, DistanceStream::new(lines), follow, start, step)
             }
-            Knowledge::Similarity(_)
-            | Knowledge::Completion(_)
-            | Knowledge::Recommend(_)
-            | Knowledge::Multitask(_)
-            | Knowledge::Kernel(_)
-            | Knowledge::Map(_) => {
-                let step = |stream: &mut TripletStream<R>, learner: &mut Online<R>| {
-                    let row = Names::new(learner.features(), lookup);
-                    let read = stream.read_between(row, of_right(learner, of_objects))?;
-                    let learned = read.map(|triplet| learner.learn_line(&triplet, sides));
-                    Ok(learned.transpose()?.map(|_| true))
-                };
-                let follow = (follow("triplets"), false);
-                self.learn_from(learner, TripletStream::new(lines), follow, start, step)
-            }
+            _ => {}
         }
-    }
-
-    /// Learns from a stream to its end. `step` says whether its next line was learned
-    /// from, and `None` at the end; such lines are counted where the task may skip some.
-    fn learn_from<R: Real, S: Stream>(
-        &self,
-        mut learner: Online<R>,
-        mut stream: S,
-        (follow, may_skip): (Follow<'_>, bool),
-        start: Instant,
-        mut step: impl FnMut(&mut S, &mut Online<R>) -> Result<Option<bool>>,
-    ) -> Result<()> {
-        let mut skipped = 0;
-        let followed = follow.run(&mut learner, |learner| {
-            let learned = step(&mut stream, learner).map_err(|e| stream.place(e))?;
+        let lines = patient::lines(&self.stream, &interrupt)?;
+        let mut stream = learner.stream(lines)?;
+        let (may_skip, mut skipped) = (matches!(stream, ExampleStream::Labels(_)), 0);
+        let followed = follow(stream.noun()).run(&mut learner, |learner| {
+            let learned = learner.follow(&mut stream, &named);
+            let learned = learned.map_err(|e| stream.place(e))?;
             skipped += u64::from(learned == Some(false));
             Ok(learned)
         })?;
@@ -423,7 +331,7 @@ impl Update {
             lines: stream.line(),
             skipped: may_skip.then_some(skipped),
         };
-        self.report(&learner, &followed, &read, start, follow.output)
+        self.report(&learner, &followed, &read, start, output)
     }
 
     /// Learns a file of rows with classes, as training reads it: one triplet for each row.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rankfold::data::{ChoiceColumns, ChoiceLines};
 use rankfold::task::ChoiceLearner;
-use rankfold::{Error, Model, Result};
+use rankfold::{Model, Result};
 use serde_json::json;
 
 use crate::follow::{Follow, Followed};
@@ -56,22 +56,13 @@ impl UpdateChoices<'_> {
         };
         let (before, mut measured, mut number) = (learner.sizes(), Measured::default(), 0_usize);
         let followed = follow.run(&mut learner, |learner| {
-            if !lines.advance()? {
-                return Ok(None);
-            }
             number += 1;
             let every = learner.sizes().1.div_ceil(MEASURED_ITEMS).max(1);
-            let measure = number.is_multiple_of(every);
-            let learned = lines.choice(|choice| {
-                let gain = measure.then(|| learner.gain_of(choice.user, choice.item));
-                if let Some(gain) = gain.flatten() {
-                    measured.gain += gain;
-                    measured.count += 1;
-                }
-                learner.learn(choice.user, choice.item, choice.weight)
+            let learned = learner.follow(&mut lines, number.is_multiple_of(every), |gain| {
+                measured.gain += gain;
+                measured.count += 1;
             })?;
-            learned.map_err(|e: Error| lines.error(e.message))?;
-            Ok(Some(true))
+            Ok(learned.then_some(true))
         })?;
         self.report(&learner, before, &measured, &followed, output)
     }

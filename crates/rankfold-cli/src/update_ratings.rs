@@ -6,7 +6,7 @@ use std::time::Instant;
 use rankfold::data::{RatingColumns, RatingLines};
 use rankfold::model::Precise;
 use rankfold::task::RatingLearner;
-use rankfold::{Error, Model, Real, Result};
+use rankfold::{Model, Real, Result};
 use serde_json::json;
 
 use crate::follow::{Follow, Followed};
@@ -55,12 +55,7 @@ impl UpdateRatings<'_> {
             before: learner.counters(),
         };
         let followed = follow.run(&mut learner, |learner| {
-            if !lines.advance()? {
-                return Ok(None);
-            }
-            let learned = lines.rating(|user, item, rating| learner.learn(user, item, rating))?;
-            learned.map_err(|e: Error| lines.error(e.message))?;
-            Ok(Some(true))
+            Ok(learner.follow(&mut lines)?.then_some(true))
         })?;
         self.report(&learner, &followed, output)
     }

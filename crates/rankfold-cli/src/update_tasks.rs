@@ -48,13 +48,7 @@ impl UpdateTasks<'_> {
             before: learner.counters(),
         };
         let followed = follow.run(&mut learner, |learner| {
-            if !lines.advance()? {
-                return Ok(None);
-            }
-            let line = lines.line();
-            let row = map.align(line.row, lines.features());
-            learner.learn(line.task, row, line.target)?;
-            Ok(Some(true))
+            Ok(learner.follow(&mut lines, &mut map)?.then_some(true))
         });
         crate::rows::note_unknown(output, map.unknown);
         self.report(&learner, &followed?, output)

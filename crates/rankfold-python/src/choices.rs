@@ -176,7 +176,7 @@ pub fn choice_ndcg(
     let pairs = pairs.map(|(&u, &i)| (users.get(u), items.get(i), 1.0));
     let test = Choices::from_entries(pairs).map_err(raised)?;
     model.get().ask(py, |model| {
-        let found = model.evaluate_lists(&test, None, 10, None, &|| true)?;
+        let found = model.evaluate_lists(&test, None, &[], 10, None, &|| true)?;
         Ok(found.metrics["ndcg_at_10"])
     })
 }

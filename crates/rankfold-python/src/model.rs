@@ -556,6 +556,7 @@ impl Model {
                 Knowledge::Ranking(_) => model.evaluate_labels(data, None, threads, &go_on)?,
                 _ => Evaluate {
                     score,
+                    precision_at: &[],
                     threads,
                     progress: &go_on,
                 }

@@ -26,6 +26,7 @@ fn similarity() -> Result<()> {
     let data = rows()?;
     let model = Similarity::default().rank(2).steps(20_000).fit(&data)?;
     let evaluate = Evaluate {
+        precision_at: &[],
         score: None,
         threads: 1,
         progress: &|_| true,

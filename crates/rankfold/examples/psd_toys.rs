@@ -1,9 +1,8 @@
 //! The toy experiments of "Regression on fixed-rank positive semidefinite matrices":
 //! samples y = (xᵀ W x)(1 + ν) of a planted W, x normal, ν of variance 0.01.
 //!
-//! `cargo run --release --example psd_toys -- subspace` (or `lambda`, or `minibatch`)
-//!
-//! Without an argument it does a small part of each, which takes seconds.
+//! `cargo run --release --example psd_toys -- subspace SEED` (or `lambda`, or `minibatch`)
+//! prints what came of one problem, as JSON. Without an argument it does a small part of each.
 
 use std::time::Instant;
 
@@ -18,6 +17,36 @@ use rankfold::online::choose_step;
 use rankfold::online::{self, Learner, Mixed, RankOne, Step};
 use rankfold::random::normal_at;
 use rankfold::{Loss, Result, SparseVec};
+use serde_json::{Value, json};
+
+/// Seconds of the processor that this thread has had; of the clock where the system does not
+/// tell. A busy machine makes the clock useless.
+struct Timer {
+    clock: Instant,
+    used: Option<f64>,
+}
+
+impl Timer {
+    fn start() -> Self {
+        Timer {
+            clock: Instant::now(),
+            used: Self::used(),
+        }
+    }
+
+    fn used() -> Option<f64> {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        let nanoseconds: f64 = text.split(' ').next()?.parse().ok()?;
+        Some(1e-9 * nanoseconds)
+    }
+
+    fn seconds(&self) -> f64 {
+        match (self.used, Self::used()) {
+            (Some(before), Some(now)) => now - before,
+            _ => self.clock.elapsed().as_secs_f64(),
+        }
+    }
+}
 
 fn normal(rows: usize, columns: usize, seed: u64) -> Mat<f64> {
     Mat::from_fn(rows, columns, |i, j| normal_at(seed, 0, i as u64, j as u64))
@@ -56,7 +85,7 @@ impl Toy {
     fn regression<M: Semidefinite>(&self, space: M) -> Result<PsdRegression<'_, M, Bounds>> {
         let pairs = (0..self.y.len() as u32).map(Pair::of_point).collect();
         Ok(PsdRegression {
-            distances: Distances::new(&self.points, pairs, 2)?,
+            distances: Distances::new(&self.points, pairs, 1)?,
             pair_loss: Bounds {
                 list: self.y.iter().map(|&y| (Bound::Equal, y)).collect(),
             },
@@ -108,62 +137,37 @@ fn polar(subspace_weight: f64) -> PolarPsd {
 }
 
 /// Figure 3: the distance alone, in the subspace of the principal directions, against
-/// subspace and distance.
-fn subspace(whole: bool) -> Result<()> {
-    println!("\nsubspace: W of eigenvalues 4, 3, .01 in three dimensions, 200 samples, rank 2");
-    println!(
-        "{:>8} {:>14} {:>14}",
-        "problem", "fixed (λ=0)", "learned (.5)"
-    );
-    for problem in 0..if whole { 10 } else { 2 } {
-        let truth = planted(3, &[4.0, 3.0, 0.01], 100 + problem);
-        let toy = Toy::new(&truth, 200, 200 + problem);
-        let (start, _) = principal(&toy.points, 2, 1)?;
-        let mut errors = [0.0, 0.5].into_iter().map(|lambda| {
-            let (g, _) = descend(&toy, polar(lambda), &start, 1e-7)?;
-            Ok(toy.error(&g))
-        });
-        let [fixed, learned] = [errors.next(), errors.next()].map(|e| e.expect("two"));
-        println!("{problem:>8} {:>14.4} {:>14.4}", fixed?, learned?);
-    }
-    Ok(())
+/// subspace and distance. W has eigenvalues 4, 3 and .01 in three dimensions, 200 samples.
+fn subspace(seed: u64) -> Result<Value> {
+    let truth = planted(3, &[4.0, 3.0, 0.01], 100 + seed);
+    let toy = Toy::new(&truth, 200, 200 + seed);
+    let (start, _) = principal(&toy.points, 2, 1)?;
+    let error = |lambda: f64| -> Result<f64> {
+        let (g, _) = descend(&toy, polar(lambda), &start, 1e-7)?;
+        Ok(toy.error(&g))
+    };
+    Ok(json!({ "fixed": error(0.0)?, "learned": error(0.5)? }))
 }
 
-/// Figure 4: λ between subspace and distance, for several tolerances.
-fn lambda(whole: bool) -> Result<()> {
-    let problems = if whole { 10 } else { 1 };
-    let tolerances: &[f64] = if whole {
-        &[1e-2, 1e-3, 1e-4, 1e-5]
-    } else {
-        &[1e-3]
-    };
-    println!(
-        "\nlambda: rank 5 in ten dimensions, 500 samples to learn from, 500 to test, {problems} problems"
-    );
-    println!("mean test RMSE (iterations)");
-    let heads = tolerances
-        .iter()
-        .map(|e| format!("{:>18}", format!("ε = {e:.0e}")));
-    println!("{:>8}{}", "λ", heads.collect::<String>());
+/// Figure 4: λ between subspace and distance, for several tolerances: rank 5 in ten
+/// dimensions, 500 samples to learn from and 500 to test.
+fn lambda(seed: u64, tolerances: &[f64]) -> Result<Value> {
+    let truth = planted(10, &[5.0, 4.0, 3.0, 2.0, 1.0], 300 + seed);
+    let toy = Toy::new(&truth, 500, 400 + seed);
+    let test = Toy::new(&truth, 500, 500 + seed);
+    let (start, _) = principal(&toy.points, 5, 1)?;
+    let mut found = Vec::new();
     for lambda in [0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99] {
-        let mut line = format!("{lambda:>8}");
         for &tolerance in tolerances {
-            let (mut error, mut iterations) = (0.0, 0);
-            for problem in 0..problems {
-                let truth = planted(10, &[5.0, 4.0, 3.0, 2.0, 1.0], 300 + problem);
-                let toy = Toy::new(&truth, 500, 400 + problem);
-                let test = Toy::new(&truth, 500, 500 + problem);
-                let (start, _) = principal(&toy.points, 5, 1)?;
-                let (g, done) = descend(&toy, polar(lambda), &start, tolerance)?;
-                error += test.error(&g) / problems as f64;
-                iterations += done;
-            }
-            let cell = format!("{error:.3} ({})", iterations / problems as usize);
-            line += &format!("{cell:>18}");
+            let timer = Timer::start();
+            let (g, iterations) = descend(&toy, polar(lambda), &start, tolerance)?;
+            found.push(
+                json!({ "lambda": lambda, "tolerance": tolerance, "rmse": test.error(&g),
+                "iterations": iterations, "seconds": timer.seconds() }),
+            );
         }
-        println!("{line}");
     }
-    Ok(())
+    Ok(json!(found))
 }
 
 /// W = G Gᵀ of a learner as it is now.
@@ -189,14 +193,14 @@ impl Factor for online::PolarPsd<f64> {
     }
 }
 
-/// One learner over all samples, `passes` times; test errors after each pass.
+/// One learner over all samples, `passes` times: the seconds and the test error after each
+/// pass, and what the choice of steps took.
 fn run<L: Learner<f64> + Clone + Factor>(
-    name: &str,
     start: L,
     (train, test): (&Toy, &Toy),
     batch: usize,
     passes: usize,
-) {
+) -> Value {
     let d = train.x.ncols();
     let rows: Vec<SparseVec<f64>> = (0..train.y.len())
         .map(|i| SparseVec::from_dense(&(0..d).map(|j| train.x[(i, j)]).collect::<Vec<_>>()))
@@ -213,109 +217,115 @@ fn run<L: Learner<f64> + Clone + Factor>(
             loss: Loss::Squared,
         })
         .collect();
-    let clock = Instant::now();
-    let chosen = choose_step(
-        &start,
-        &examples,
-        batch,
-        4000.min(examples.len()),
-        Step::LIMIT,
-    );
-    let Some(chosen) = chosen else {
-        println!("{name:<16} no step does well");
-        return;
+    let timer = Timer::start();
+    let most = 4000.min(examples.len());
+    let Some(chosen) = choose_step(&start, &examples, batch, most, Step::LIMIT) else {
+        return Value::Null;
     };
-    let mut learner = start;
-    let mut seen = 0;
-    let mut errors = Vec::new();
+    let choosing = timer.seconds();
+    let (mut learner, mut seen, mut seconds) = (start, 0, 0.0);
+    let mut points = Vec::new();
     for _ in 0..passes {
+        let timer = Timer::start();
         for some in examples.chunks(batch) {
             seen += some.len() as u64;
             let step = Step::new(chosen.rule.size(seen - 1, || 1.0));
             learner.learn_mixed(some, step);
         }
-        errors.push(format!("{:.3}", test.error(&learner.factor())));
+        seconds += timer.seconds();
+        points.push((seconds, test.error(&learner.factor())));
     }
-    let seconds = clock.elapsed().as_secs_f64();
-    println!(
-        "{name:<16} {seconds:>8.2} s   after each pass: {}",
-        errors.join(" ")
-    );
+    json!({ "seconds": choosing, "passes": points })
 }
 
-/// Figure 5: one sample a step, 32 a step, and all of them.
-fn minibatch(whole: bool) -> Result<()> {
-    let (d, rank, count) = (50, 10, if whole { 80_000 } else { 4_000 });
-    println!(
-        "\nminibatch: rank {rank} in {d} dimensions, {count} samples, {} to test; test RMSE",
-        count / 4
-    );
+/// Figure 5: one sample a step, 32 a step, and all of them; rank 10 in 50 dimensions.
+fn minibatch(seed: u64, count: usize, passes: usize) -> Result<Value> {
+    let (d, rank) = (50, 10);
     let eigenvalues: Vec<f64> = (0..rank).map(|i| 2.0 - i as f64 / rank as f64).collect();
-    let truth = planted(d, &eigenvalues, 600);
+    let seed = 600 + 10 * seed;
+    let truth = planted(d, &eigenvalues, seed);
     let (train, test) = (
-        Toy::new(&truth, count, 601),
-        Toy::new(&truth, count / 4, 602),
-    );
-    println!(
-        "the planted W has {:.3}, the start {:.3}",
-        test.error(&truth),
-        {
-            let (start, _) = principal(&train.points, rank, 2)?;
-            test.error(&start)
-        }
+        Toy::new(&truth, count, seed + 1),
+        Toy::new(&truth, count / 4, seed + 2),
     );
     let (start, _) = principal(&train.points, rank, 2)?;
     let psd =
         || -> Result<Psd<f64>> { Ok(Psd::new(Tall::from_fn(d, rank, |i, j| start[(i, j)])?)) };
+    let mut found = json!({ "planted": test.error(&truth), "start": test.error(&start) });
     for batch in [1, 32] {
         let toys = (&train, &test);
-        run(
-            &format!("flat, p={batch}"),
-            online::Flat::new(psd()?),
-            toys,
-            batch,
-            3,
-        );
+        let flat = online::Flat::new(psd()?);
+        found[format!("flat, {batch}")] = run(flat, toys, batch, passes);
         let form = PolarForm::from_psd(psd()?).expect("full rank");
-        run(
-            &format!("polar, p={batch}"),
-            online::PolarPsd::new(form),
-            toys,
-            batch,
-            3,
-        );
+        let polar = online::PolarPsd::new(form);
+        found[format!("polar, {batch}")] = run(polar, toys, batch, passes);
     }
-    let clock = Instant::now();
-    let (g, iterations) = descend(&train, Flat, &start, 1e-5)?;
-    let seconds = clock.elapsed().as_secs_f64();
-    println!(
-        "{:<16} {seconds:>8.2} s   {iterations} iterations: {:.3}",
-        "flat, batch",
-        test.error(&g)
-    );
-    let clock = Instant::now();
-    let (g, iterations) = descend(&train, polar(0.5), &start, 1e-5)?;
-    let seconds = clock.elapsed().as_secs_f64();
-    println!(
-        "{:<16} {seconds:>8.2} s   {iterations} iterations: {:.3}",
-        "polar, batch",
-        test.error(&g)
-    );
-    Ok(())
+    for (name, lambda) in [("flat, batch", None), ("polar, batch", Some(0.5))] {
+        let timer = Timer::start();
+        let (g, iterations) = match lambda {
+            None => descend(&train, Flat, &start, 1e-5)?,
+            Some(lambda) => descend(&train, polar(lambda), &start, 1e-5)?,
+        };
+        found[name] = json!({ "seconds": timer.seconds(), "iterations": iterations,
+            "rmse": test.error(&g) });
+    }
+    Ok(found)
+}
+
+/// Table 1: the time of an online step on a dense row, by dimension and rank.
+fn cost(seed: u64, steps: usize) -> Result<Value> {
+    let mut found = Vec::new();
+    for d in [500, 2_000] {
+        for rank in [5, 10, 20, 40] {
+            let start = normal(d, rank, 700 + seed);
+            let psd = || -> Result<Psd<f64>> {
+                Ok(Psd::new(Tall::from_fn(d, rank, |i, j| start[(i, j)])?))
+            };
+            let x = normal(steps, d, 800 + seed);
+            let rows: Vec<SparseVec<f64>> = (0..steps)
+                .map(|i| SparseVec::from_dense(&(0..d).map(|j| x[(i, j)]).collect::<Vec<_>>()))
+                .collect();
+            fn timed<L: Learner<f64>>(mut learner: L, rows: &[SparseVec<f64>]) -> f64 {
+                let timer = Timer::start();
+                for row in rows {
+                    let example = RankOne {
+                        left: row.as_row(),
+                        right: row.as_row(),
+                    };
+                    learner.learn(example, 1.0, Loss::Squared, Step::new(1e-9));
+                }
+                1e6 * timer.seconds() / rows.len() as f64
+            }
+            let polar = online::PolarPsd::new(PolarForm::from_psd(psd()?).expect("full rank"));
+            let times = [
+                ("flat", timed(online::Flat::new(psd()?), &rows)),
+                ("polar", timed(polar, &rows)),
+            ];
+            for (learner, microseconds) in times {
+                found.push(json!({ "learner": learner, "d": d, "rank": rank,
+                    "microseconds": microseconds }));
+            }
+        }
+    }
+    Ok(json!(found))
 }
 
 fn main() -> Result<()> {
-    match std::env::args().nth(1).as_deref() {
-        None => {
-            subspace(false)?;
-            lambda(false)?;
-            minibatch(false)
+    let seed = std::env::args().nth(2).and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or(0);
+    let found = match std::env::args().nth(1).as_deref() {
+        None => json!([subspace(0)?, lambda(0, &[1e-3])?, minibatch(0, 4_000, 1)?]),
+        Some("subspace") => subspace(seed)?,
+        Some("lambda") => lambda(seed, &[1e-2, 1e-3, 1e-4, 1e-5])?,
+        Some("minibatch") => minibatch(seed, 80_000, 3)?,
+        Some("cost") => cost(seed, 300)?,
+        Some("minibatch-quick") => minibatch(seed, 4_000, 1)?,
+        Some(other) => {
+            return Err(rankfold::Error::input(format!(
+                "expected `subspace`, `lambda`, `minibatch` or `cost`, found `{other}`"
+            )));
         }
-        Some("subspace") => subspace(true),
-        Some("lambda") => lambda(true),
-        Some("minibatch") => minibatch(true),
-        Some(other) => Err(rankfold::Error::input(format!(
-            "expected `subspace`, `lambda` or `minibatch`, found `{other}`"
-        ))),
-    }
+    };
+    println!("{found}");
+    Ok(())
 }

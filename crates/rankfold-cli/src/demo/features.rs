@@ -28,7 +28,7 @@ impl Basis {
     }
 
     /// The 16 coordinates on a common scale, then their 136 products.
-    fn row(&self, digit: &Digit) -> SparseVec<f32> {
+    pub fn row(&self, digit: &Digit) -> SparseVec<f32> {
         let centered: [f64; 16] =
             std::array::from_fn(|j| (digit.points[j] - self.mean[j]) / self.deviation[j]);
         let length = centered.iter().map(|v| v * v).sum::<f64>().sqrt();

@@ -2,6 +2,8 @@
 
 mod data;
 mod features;
+#[cfg(feature = "serve")]
+mod live;
 mod report;
 mod search;
 
@@ -29,8 +31,15 @@ use search::Searches;
 /// the demo learns a low-rank similarity in a few seconds, then every one of
 /// 1,000 other strokes searches the rest: by plain cosine, and by what was
 /// learned.
+///
+/// With --serve the digits are searched in the browser: draw one, find its neighbors, and teach
+/// the model with a click what is more like it.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  rankfold demo\n  rankfold demo --report report.html")]
+#[command(after_help = "Examples:
+  rankfold demo
+  rankfold demo --report report.html
+  rankfold demo --serve
+      the same in the browser, at http://127.0.0.1:8080")]
 pub struct Demo {
     /// Also write a page with pictures here
     #[arg(long, value_name = "FILE")]
@@ -43,6 +52,21 @@ pub struct Demo {
     /// Threads [default: all cores]; the result does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+
+    /// Search and teach in the browser
+    #[cfg(feature = "serve")]
+    #[arg(long, conflicts_with = "report")]
+    serve: bool,
+
+    /// The address of the page, with --serve; port 0 takes any that is free, and prints it
+    #[cfg(feature = "serve")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "serve",
+        default_value = "127.0.0.1:8080"
+    )]
+    listen: std::net::SocketAddr,
 }
 
 const RANK: usize = 10;
@@ -75,6 +99,10 @@ impl Demo {
         bar.finish_and_clear();
         let model = session.into_model()?;
         let learning = start.elapsed().as_secs_f64();
+        #[cfg(feature = "serve")]
+        if self.serve {
+            return live::run(&model, basis, test, self.listen, threads, output);
+        }
 
         let prepared = model.prepare(held_out.rows, &held_out.features)?.rows;
         let members: Vec<u32> = (0..test.len() as u32).collect();

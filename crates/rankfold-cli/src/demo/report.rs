@@ -6,15 +6,14 @@
 
 mod charts;
 mod pictures;
-mod scale;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use super::data::Digit;
+use crate::chart::words;
 
 /// All that the page shows. Numbers that are not finite are shown as missing,
 /// and empty lists leave their chart out.

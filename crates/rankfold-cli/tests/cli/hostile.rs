@@ -388,12 +388,15 @@ fn limits_of_memory_end_a_run_with_words() {
     };
     told(limited(&place, "-v 120000", &train));
     told(limited(&place, "-d 100000", &train));
-    // So little that not even the data can be read.
-    for kib in ["30000", "40000", "50000"] {
+    // So little that the program just starts, and not even the data can be read.
+    let starts = |kib: &usize| limited(&place, &format!("-v {kib}"), &["--version"]).0 == Some(0);
+    let least = (10_000..120_000).step_by(2_000).find(starts).unwrap();
+    for kib in [least, least + 10_000, least + 20_000] {
         let (code, stderr) = limited(&place, &format!("-v {kib}"), &train);
         assert_eq!(code, Some(1), "{kib}: {stderr}");
     }
-    let (_, stderr) = limited(&place, "-v 45000", &[&train[..], &["--json"]].concat());
+    let little = format!("-v {}", least + 15_000);
+    let (_, stderr) = limited(&place, &little, &[&train[..], &["--json"]].concat());
     if let Some(line) = stderr.lines().last() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }

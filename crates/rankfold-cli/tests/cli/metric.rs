@@ -368,3 +368,21 @@ fn bad_input_is_refused_and_the_old_model_stays() {
         .run(&["eval", "m", "test.csv", "--train", "none.csv", "-k", "1"])
         .refused("none.csv: row `0` has 0 labels, expected exactly one");
 }
+
+/// The last features of one part need not occur in the other.
+#[test]
+fn parts_with_different_last_features_are_measured() {
+    let place = Place::new();
+    let row = |i: usize, last: usize| {
+        let (class, far) = (1 + i % 2, 3 * (i % 2) + i % 3);
+        format!("{class} 1:{} 2:{far} {last}:1\n", i * 7 % 12)
+    };
+    place.write("long.svm", (0..12).map(|i| row(i, 9)).collect::<String>());
+    place.write("short.svm", (0..12).map(|i| row(i, 3)).collect::<String>());
+    for (train, test) in [("long.svm", "short.svm"), ("short.svm", "long.svm")] {
+        let said = place.run(&["train", "metric", train, "-o", "m", "--rank", "2"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let said = place.run(&["eval", "m", test, "--train", train, "-k", "3"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    }
+}

@@ -186,6 +186,22 @@ fn eval_stands_beside_popularity_and_counts_strangers() {
         ])
         .json();
     assert!(short["metrics"]["hit_rate_at_3"].is_number());
+    let compared = [
+        "eval",
+        "m.safetensors",
+        "c.test.csv",
+        "--baselines",
+        "ease,neighbors",
+        "--json",
+    ];
+    let compared = place.run(&compared).json();
+    let names: Vec<&Value> = compared["baselines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|baseline| &baseline["name"])
+        .collect();
+    assert_eq!(names, ["ease", "neighbors"]);
     // A model of ratings is measured by lists where --train is given.
     place.write(
         "r.csv",

@@ -94,6 +94,7 @@ impl Place {
 impl Said {
     /// The JSON object of a successful command, without the time it took.
     #[track_caller]
+    #[allow(dead_code, reason = "not used by every test binary")]
     pub fn json(&self) -> serde_json::Value {
         assert_eq!((self.code, self.stderr.as_str()), (0, ""));
         let mut value: serde_json::Value = serde_json::from_str(&self.stdout).expect("JSON");

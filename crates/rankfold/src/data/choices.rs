@@ -245,6 +245,9 @@ pub struct Choices {
     pub weights: Rows<f32>,
     /// For each entry of the rows, how many items the user chose later.
     pub later: Vec<u32>,
+    /// How often each item was chosen lately, where all choices have a time: a choice counts
+    /// half as much for each twentieth of the whole time that lies behind it.
+    pub recent: Option<Vec<f64>>,
     /// Choices that repeat an earlier one.
     pub repeated: usize,
     /// Whether ratings stand in the file and were not looked at.
@@ -392,12 +395,14 @@ impl Choices {
         }
         weights.widen(items.len());
         weights.shrink();
+        let recent = (times.len() == count).then(|| recent(&entries, &times, items.len()));
         let repeated = count - weights.nnz();
         Ok(Choices {
             users,
             items,
             weights,
             later,
+            recent,
             repeated,
             ignores_ratings: false,
             disliked: 0,
@@ -405,9 +410,36 @@ impl Choices {
     }
 }
 
+/// The parts of the whole time after each of which a choice counts half.
+const TWENTIETH: f64 = 0.05;
+
+fn recent(entries: &[(u32, u32, f32)], times: &[f64], items: usize) -> Vec<f64> {
+    let ends = times.iter().fold((f64::MAX, f64::MIN), |(first, last), t| {
+        (first.min(*t), last.max(*t))
+    });
+    let half = TWENTIETH * (ends.1 - ends.0).max(f64::MIN_POSITIVE);
+    let mut out = vec![0.0; items];
+    for ((_, item, _), time) in entries.iter().zip(times) {
+        out[*item as usize] += ((time - ends.1) / half).exp2();
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_chosen_lately_counts_more() {
+        let text = "user,item,time\na,old,0\nb,old,0\na,half,95\na,new,100\n";
+        let found = read("c.csv", text, None).unwrap();
+        let recent = found.recent.unwrap();
+        assert_eq!(found.items.get(2), "new");
+        assert!((recent[1] - 0.5).abs() < 1e-12 && recent[2] == 1.0);
+        assert!((recent[0] - 2.0 * 0.5_f64.powi(20)).abs() < 1e-12);
+        let untimed = read("c.csv", "user,item\na,x\n", None).unwrap();
+        assert_eq!(untimed.recent, None);
+    }
 
     fn read(name: &str, text: &str, liked_from: Option<f64>) -> Result<Choices> {
         let folder = tempfile::tempdir().unwrap();

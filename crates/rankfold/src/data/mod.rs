@@ -95,7 +95,7 @@ pub use relations::{
 };
 pub use split::{Condition, SplitSummary, TestPart, split, split_files, split_key};
 pub use square::SquareMatrix;
-pub use stream::{Names, StreamRow, TripletStream};
+pub use stream::{Names, RowReader, StreamRow, TripletStream};
 pub use svmlight::{read_svmlight, write_svmlight, write_svmlight_row};
 pub use table::read_table;
 pub use tasks::{FeatureMap, TaskColumns, TaskLine, TaskLines, TaskRows};

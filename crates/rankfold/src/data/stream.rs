@@ -214,6 +214,26 @@ impl<R: Real> Role<R> {
     }
 }
 
+/// Reads rows one at a time, each as a stream gives it: an id, or features by value.
+#[derive(Debug, Default)]
+pub struct RowReader<R> {
+    role: Role<R>,
+}
+
+impl<R: Real> RowReader<R> {
+    /// The row that a piece of JSON stands for.
+    pub fn read(&mut self, json: &[u8], names: Names<'_>) -> Result<StreamRow<'_, R>> {
+        self.role.clear();
+        let mut reader = serde_json::Deserializer::from_slice(json);
+        let role = &mut self.role;
+        let read = RoleSeed { role, names }.deserialize(&mut reader);
+        let read = read.and_then(|()| reader.end());
+        read.map_err(|e| Error::input(message(&e)))?;
+        self.role.settle(names).map_err(Error::input)?;
+        Ok(self.role.get())
+    }
+}
+
 /// Whether a line is an object or a list of JSON.
 pub(super) fn is_json(line: &[u8]) -> bool {
     matches!(line.trim_ascii_start().first(), Some(b'{' | b'['))

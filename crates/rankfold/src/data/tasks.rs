@@ -194,6 +194,11 @@ impl TaskLines {
         Self::jsonl(lines, true)
     }
 
+    /// Examples from any JSON lines, whose targets are not asked for.
+    pub fn inputs(lines: Lines) -> Self {
+        Self::jsonl(lines, false)
+    }
+
     fn jsonl(lines: Lines, targets: bool) -> Self {
         Self::new(Source::Jsonl(lines), Ids::new(), targets)
     }

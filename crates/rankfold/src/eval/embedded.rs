@@ -16,13 +16,9 @@ const LANES: usize = 8;
 /// Queries that share a panel while their sums are in registers.
 const QUERIES: usize = 4;
 
-/// Left and right rows of a low-rank model: the score of i with j is the dot
-/// product of left row i and right row j.
-///
-/// Holds a copy of the right rows, and borrows the left ones or owns them.
+/// Right rows, packed to be scored with any left rows.
 #[derive(Debug, Clone)]
-pub struct Embedded<'a, R: Clone> {
-    left: Cow<'a, [R]>,
+pub struct Panels<R> {
     /// Panels of `rank` × [`LANES`], the last one filled up with zeros.
     panels: Vec<R>,
     rank: usize,
@@ -30,36 +26,13 @@ pub struct Embedded<'a, R: Clone> {
     near: bool,
 }
 
-impl<'a, R: Real> Embedded<'a, R> {
-    /// The same rows scored by how near they are: minus the square of their
-    /// distance, summed from differences, so that small ones keep their digits.
+impl<R: Real> Panels<R> {
+    /// Packs rows of `rank` coordinates, one after the other. Scores are dot products, or for
+    /// `near` minus the squares of distances.
     #[track_caller]
-    pub fn near(left: &'a [R], right: &[R], rank: usize) -> Self {
-        let near = true;
-        Embedded {
-            near,
-            ..Self::new(left, right, rank)
-        }
-    }
-
-    /// From rows of `rank` coordinates each, one row after the other.
-    #[track_caller]
-    pub fn new(left: &'a [R], right: &[R], rank: usize) -> Self {
-        Self::of(Cow::Borrowed(left), right, rank)
-    }
-
-    /// The same with left rows of its own.
-    #[track_caller]
-    pub fn owning(left: Vec<R>, right: &[R], rank: usize) -> Self {
-        Self::of(Cow::Owned(left), right, rank)
-    }
-
-    #[track_caller]
-    fn of(left: Cow<'a, [R]>, right: &[R], rank: usize) -> Self {
+    pub fn new(right: &[R], rank: usize, near: bool) -> Self {
         assert!(rank > 0, "rows need at least one coordinate");
-        for side in [&left[..], right] {
-            assert_eq!(side.len() % rank, 0, "whole rows of {rank} coordinates");
-        }
+        assert_eq!(right.len() % rank, 0, "whole rows of {rank} coordinates");
         let rows = right.len() / rank;
         let mut panels = vec![R::default(); rows.div_ceil(LANES) * LANES * rank];
         let sources = right.chunks(LANES * rank);
@@ -70,29 +43,60 @@ impl<'a, R: Real> Embedded<'a, R> {
                 }
             }
         }
-        Embedded {
-            left,
+        Panels {
             panels,
             rank,
             candidates: rows,
-            near: false,
+            near,
         }
     }
-}
 
-impl<R: Real> Scorer for Embedded<'_, R> {
-    fn rows(&self) -> usize {
-        self.left.len() / self.rank
-    }
-
-    fn candidates(&self) -> usize {
+    /// How many rows are packed.
+    pub fn len(&self) -> usize {
         self.candidates
     }
 
-    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
-        let left = &self.left[first * self.rank..(first + queries) * self.rank];
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.candidates == 0
+    }
+
+    /// Coordinates of a row.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The coordinates of a row.
+    #[track_caller]
+    pub fn row(&self, i: usize) -> impl Iterator<Item = R> + '_ {
+        assert!(i < self.candidates, "row {i} of {}", self.candidates);
+        let panel = &self.panels[i / LANES * LANES * self.rank..][..LANES * self.rank];
+        panel.iter().skip(i % LANES).step_by(LANES).copied()
+    }
+
+    /// Where scores may be cut into parts: at multiples of this many rows.
+    pub const PART: usize = 2048;
+
+    /// The scores of left rows with the rows of a part, whose number counts from 0: those of the
+    /// first left row, then those of the second.
+    pub(super) fn scores_of_part(&self, out: &mut [f64], left: &[R], part: usize) -> usize {
+        let first = part * Self::PART;
+        let rows = Self::PART.min(self.candidates - first);
+        let panels = &self.panels[first * self.rank..];
+        let panels = &panels[..rows.div_ceil(LANES) * LANES * self.rank];
+        self.score_panels(
+            &mut out[..left.len() / self.rank * rows],
+            left,
+            panels,
+            rows,
+        );
+        rows
+    }
+
+    fn score_panels(&self, out: &mut [f64], left: &[R], panels: &[R], rows: usize) {
         // Coordinates of the queries of a group side by side; a group that is
         // not full is filled up with zeros.
+        let queries = left.len() / self.rank;
         let mut groups = vec![[0.0; QUERIES]; queries.div_ceil(QUERIES) * self.rank];
         for (i, row) in left.chunks_exact(self.rank).enumerate() {
             let group = &mut groups[i / QUERIES * self.rank..][..self.rank];
@@ -104,7 +108,61 @@ impl<R: Real> Scorer for Embedded<'_, R> {
             true => score::<R, true>,
             false => score::<R, false>,
         };
-        score(out, &self.panels, &groups, self.rank, self.candidates);
+        score(out, panels, &groups, self.rank, rows);
+    }
+}
+
+/// Left and right rows of a low-rank model: the score of i with j is the dot
+/// product of left row i and right row j.
+///
+/// Holds a copy of the right rows, and borrows the left ones or owns them.
+#[derive(Debug, Clone)]
+pub struct Embedded<'a, R: Clone> {
+    left: Cow<'a, [R]>,
+    right: Panels<R>,
+}
+
+impl<'a, R: Real> Embedded<'a, R> {
+    /// The same rows scored by how near they are: minus the square of their
+    /// distance, summed from differences, so that small ones keep their digits.
+    #[track_caller]
+    pub fn near(left: &'a [R], right: &[R], rank: usize) -> Self {
+        Self::of(Cow::Borrowed(left), Panels::new(right, rank, true))
+    }
+
+    /// From rows of `rank` coordinates each, one row after the other.
+    #[track_caller]
+    pub fn new(left: &'a [R], right: &[R], rank: usize) -> Self {
+        Self::of(Cow::Borrowed(left), Panels::new(right, rank, false))
+    }
+
+    /// The same with left rows of its own.
+    #[track_caller]
+    pub fn owning(left: Vec<R>, right: &[R], rank: usize) -> Self {
+        Self::of(Cow::Owned(left), Panels::new(right, rank, false))
+    }
+
+    #[track_caller]
+    fn of(left: Cow<'a, [R]>, right: Panels<R>) -> Self {
+        let rank = right.rank;
+        assert_eq!(left.len() % rank, 0, "whole rows of {rank} coordinates");
+        Embedded { left, right }
+    }
+}
+
+impl<R: Real> Scorer for Embedded<'_, R> {
+    fn rows(&self) -> usize {
+        self.left.len() / self.right.rank
+    }
+
+    fn candidates(&self) -> usize {
+        self.right.candidates
+    }
+
+    fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
+        let (right, rank) = (&self.right, self.right.rank);
+        let left = &self.left[first * rank..(first + queries) * rank];
+        right.score_panels(out, left, &right.panels, right.candidates);
     }
 }
 

@@ -20,6 +20,7 @@
 //! [`retrieval_among()`] and [`nearest_among()`] do the same with candidates that
 //! are other things than the rows that ask; no candidate is left out there.
 //! [`retrieval_listed()`] takes what each row looks for by number, such as labels.
+//! [`retrieval_at()`] gives the precision among any numbers of best candidates.
 //!
 //! [`lists()`] judges lists of items for users: NDCG, recall and the like.
 //!
@@ -45,6 +46,7 @@
 //! assert_eq!(result.precision_at_1, 0.5);
 //! ```
 
+mod best;
 pub mod calibration;
 mod cosine;
 mod embedded;
@@ -55,9 +57,12 @@ mod nearest;
 mod ranks;
 mod retrieval;
 
+pub use best::Best;
 pub use cosine::Cosine;
-pub use embedded::Embedded;
+pub use embedded::{Embedded, Panels};
 pub use knn::{Neighbors, Votes, votes};
 pub use lists::{Hidden, Lists, Popularity, Wanted, gain, lists};
 pub use nearest::{nearest, nearest_among};
-pub use retrieval::{Retrieval, Scorer, retrieval, retrieval_among, retrieval_listed};
+pub use retrieval::{
+    Retrieval, Scorer, retrieval, retrieval_among, retrieval_at, retrieval_listed,
+};

@@ -46,7 +46,7 @@ impl<S: Scorer + ?Sized> Scorer for Box<S> {
 }
 
 /// What [`retrieval()`] found: means over the rows that have something to find.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Retrieval {
     /// Mean average precision.
     pub map: f64,
@@ -54,6 +54,8 @@ pub struct Retrieval {
     pub precision_at_1: f64,
     /// The share of the query's class among the ten best candidates.
     pub precision_at_10: f64,
+    /// The same for the numbers of best candidates that were asked for, in their order.
+    pub precision_at: Vec<(usize, f64)>,
     /// How many rows there are, the skipped ones included.
     pub rows: usize,
     /// Rows with nothing to find: no other row, or no candidate, has their class.
@@ -73,12 +75,31 @@ pub fn retrieval(
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Option<Retrieval> {
-    let rows = scorer.rows();
+    retrieval_at(scorer, classes, None, &[], threads, progress)
+}
+
+/// The same with the precision among so many best candidates, for each of these numbers;
+/// among other `candidates` where their classes are given, as [`retrieval_among()`].
+#[track_caller]
+pub fn retrieval_at(
+    scorer: &(impl Scorer + ?Sized),
+    classes: &[u32],
+    candidates: Option<&[u32]>,
+    at: &[usize],
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Option<Retrieval> {
+    let (rows, others) = (scorer.rows(), scorer.candidates());
     assert_eq!(rows, classes.len(), "one class a row");
-    assert_eq!(rows, scorer.candidates(), "rows are their own candidates");
+    assert!(at.iter().all(|&k| k > 0), "at least one candidate");
+    match candidates {
+        None => assert_eq!(rows, others, "rows are their own candidates"),
+        Some(candidates) => assert_eq!(others, candidates.len(), "one class a candidate"),
+    }
     let search = Search {
-        members: Members::new(classes, classes),
-        among_themselves: true,
+        members: Members::new(classes, candidates.unwrap_or(classes)),
+        among_themselves: candidates.is_none(),
+        at,
     };
     search.run(scorer, threads, progress)
 }
@@ -94,17 +115,7 @@ pub fn retrieval_among(
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Option<Retrieval> {
-    assert_eq!(scorer.rows(), classes.len(), "one class a row");
-    assert_eq!(
-        scorer.candidates(),
-        candidates.len(),
-        "one class a candidate"
-    );
-    let search = Search {
-        members: Members::new(classes, candidates),
-        among_themselves: false,
-    };
-    search.run(scorer, threads, progress)
+    retrieval_at(scorer, classes, Some(candidates), &[], threads, progress)
 }
 
 /// The same where each row looks for some candidates by number, each listed once:
@@ -131,18 +142,21 @@ pub fn retrieval_listed<'a>(
     let search = Search {
         members,
         among_themselves: false,
+        at: &[],
     };
     search.run(scorer, threads, progress)
 }
 
 /// What the rows look for.
-struct Search {
+struct Search<'a> {
     members: Members,
     /// Whether rows are their own candidates: none finds itself then.
     among_themselves: bool,
+    /// Numbers of best candidates whose precision is asked for.
+    at: &'a [usize],
 }
 
-impl Search {
+impl Search<'_> {
     fn run(
         &self,
         scorer: &(impl Scorer + ?Sized),
@@ -169,7 +183,7 @@ impl Search {
                     for (i, (query, scores)) in out.iter_mut().zip(scores).enumerate() {
                         let members = self.members.of(first + i);
                         let itself = self.among_themselves.then_some(first + i);
-                        *query = Query::new(ranks.of_members(scores, members, itself));
+                        *query = Query::new(ranks.of_members(scores, members, itself), self.at);
                     }
                 }
                 Work::finish(&work, count);
@@ -178,24 +192,29 @@ impl Search {
         parallel::share(threads.min(rows.div_ceil(BLOCK)), worker);
 
         let stopped = work.into_inner().expect("no worker panicked").stopped;
-        (!stopped).then(|| mean(&queries))
+        (!stopped).then(|| mean(&queries, self.at))
     }
 }
 
 /// Sums in the order of the rows, whichever thread did them.
-fn mean(queries: &[Option<Query>]) -> Retrieval {
+fn mean(queries: &[Option<Query>], at: &[usize]) -> Retrieval {
     let rows = queries.len();
     let (mut count, mut map, mut at_1, mut at_10) = (0, 0.0, 0.0, 0.0);
+    let mut others = vec![0.0; at.len()];
     for query in queries.iter().flatten() {
         count += 1;
         map += query.average_precision;
         at_1 += query.precision_at_1;
         at_10 += query.precision_at_10;
+        let precisions = others.iter_mut().zip(&query.precision_at);
+        precisions.for_each(|(sum, precision)| *sum += precision);
     }
+    let others = others.into_iter().map(|sum| sum / count as f64);
     Retrieval {
         map: map / count as f64,
         precision_at_1: at_1 / count as f64,
         precision_at_10: at_10 / count as f64,
+        precision_at: at.iter().copied().zip(others).collect(),
         rows,
         skipped: rows - count,
     }
@@ -228,16 +247,17 @@ impl<I: Iterator> Work<'_, I> {
 }
 
 /// The metrics of one query.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Query {
     average_precision: f64,
     precision_at_1: f64,
     precision_at_10: f64,
+    precision_at: Vec<f64>,
 }
 
 impl Query {
     /// From the rising ranks of the positives; nothing when there are none.
-    fn new(ranks: &[usize]) -> Option<Self> {
+    fn new(ranks: &[usize], at: &[usize]) -> Option<Self> {
         let precisions = ranks.iter().zip(1_u32..);
         let sum: f64 = precisions
             .map(|(&rank, hits)| f64::from(hits) / rank as f64)
@@ -247,6 +267,7 @@ impl Query {
             average_precision: sum / ranks.len() as f64,
             precision_at_1: within(1),
             precision_at_10: within(10),
+            precision_at: at.iter().map(|&k| within(k)).collect(),
         })
     }
 }

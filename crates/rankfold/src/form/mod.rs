@@ -20,6 +20,7 @@ mod polar_psd;
 mod product;
 mod psd;
 mod query;
+mod resized;
 mod signs;
 mod tall;
 mod upkeep;

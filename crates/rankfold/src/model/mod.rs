@@ -11,10 +11,12 @@ mod gossip_card;
 mod items;
 mod knowledge;
 mod labels;
+mod one_row;
 mod preprocess;
 mod projection;
 mod ratings;
 mod recommended;
+mod resized;
 mod task_space;
 
 pub use classes::{ClassScore, Classes, Reading};
@@ -26,9 +28,10 @@ pub use items::{KernelCard, KernelFunction, unit_rows};
 pub use knowledge::{Knowledge, Mapped, Ranked, Rated, Tasked};
 pub use labels::{Prior, RankingRule, Sampler, Subgradient};
 pub use preprocess::{Normalize, Preprocess, Scaling, Steps, Weight};
-pub use projection::{Embedding, Projection};
-pub use ratings::{CompletionCard, RatingBiases, RatingPredictor};
+pub use projection::{Coordinates, Embedding, Projection};
+pub use ratings::{CompletionCard, RatingBiases, RatingPoints, RatingPredictor};
 pub use recommended::{Own, RecommendCard, Recommended, Recommender, WeightScale};
+pub use resized::Resized;
 pub(crate) use task_space::principal;
 pub use task_space::{
     Moments, MultitaskCard, Standardize, TaskFit, TaskPredictor, TaskPrior, TaskSpace, TaskView,

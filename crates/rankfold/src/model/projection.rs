@@ -8,7 +8,7 @@ use super::preprocess::normalize;
 use super::{Classes, Knowledge, Model, Prepared, Reading, Score, rank_lost};
 use crate::data::Labelled;
 use crate::eval::{Embedded, Scorer, nearest, nearest_among};
-use crate::form::{FormRef, Query, Side};
+use crate::form::{FormRef, Gauge, Query, Side};
 use crate::{Error, Real, Result, Rows, SparseRow};
 
 /// Coordinates of rows on one side of W, in the balanced SVD gauge with its
@@ -100,32 +100,16 @@ impl<'a, R: Real> Projection<'a, R> {
                 objects: objects.map(|(rows, members)| (rows, members.to_vec())),
             })));
         }
-        // Scores do not depend on the signs of the gauge, not even in rounding.
-        let gauge = form.gauge().ok_or_else(rank_lost)?;
-        let classes = match (score, classes) {
-            (Score::Classes, None) => return Err(no_classes()),
-            (Score::Classes, classes) => classes,
-            _ => None,
-        };
-        let rank = form.rank();
-        let coordinates = |rows: &Rows<R>, members: &[u32], side: Side| {
-            let mut out = form.embed(&gauge, rows, members, side);
-            if matches!(score, Score::Cosine | Score::Classes) {
-                out.chunks_exact_mut(rank).for_each(normalize_row);
-            }
-            match classes {
-                Some(classes) => classes.coordinates(form, &gauge, &out, side),
-                None => out,
-            }
-        };
+        let space = Coordinates::new(form, Reading { score, classes })?;
+        let of = |rows, members, side| space.of(form, classes, (rows, members), side);
         Ok(Projection(Kind::Projected {
-            left: coordinates(rows, members, Side::Left),
+            left: of(rows, members, Side::Left),
             right: match (form, objects) {
-                (_, Some((rows, members))) => Some(coordinates(rows, members, Side::Right)),
+                (_, Some((rows, members))) => Some(of(rows, members, Side::Right)),
                 (form, None) if form.is_symmetric() => None,
-                _ => Some(coordinates(rows, members, Side::Right)),
+                _ => Some(of(rows, members, Side::Right)),
             },
-            rank: rank + classes.map_or(0, Classes::len),
+            rank: space.rank(),
             distances: score == Score::Distance,
         }))
     }
@@ -193,6 +177,62 @@ impl<'a, R: Real> Projection<'a, R> {
             }
             Kind::Plain(plain) => Box::new(plain),
         }
+    }
+}
+
+/// The space of a model with factors, for one way to score: scores are dot products of left
+/// with right coordinates, or for a metric their distances. [`Model::coordinates_of`] uses it.
+#[derive(Debug, Clone)]
+pub struct Coordinates {
+    gauge: Gauge,
+    score: Score,
+    rank: usize,
+}
+
+impl Coordinates {
+    fn new<R: Real>(form: FormRef<'_, R>, reading: Reading<'_>) -> Result<Self> {
+        // Scores do not depend on the signs of the gauge, not even in rounding.
+        let gauge = form.gauge().ok_or_else(rank_lost)?;
+        let Reading { score, classes } = reading;
+        let classes = match (score, classes) {
+            (Score::Classes, None) => return Err(no_classes()),
+            (Score::Classes, Some(classes)) => classes.len(),
+            _ => 0,
+        };
+        Ok(Coordinates {
+            gauge,
+            score,
+            rank: form.rank() + classes,
+        })
+    }
+
+    fn of<R: Real>(
+        &self,
+        form: FormRef<'_, R>,
+        classes: Option<&Classes>,
+        (rows, members): (&Rows<R>, &[u32]),
+        side: Side,
+    ) -> Vec<R> {
+        let mut out = form.embed(&self.gauge, rows, members, side);
+        if matches!(self.score, Score::Cosine | Score::Classes) {
+            out.chunks_exact_mut(form.rank()).for_each(normalize_row);
+        }
+        match classes {
+            Some(classes) if self.score == Score::Classes => {
+                classes.coordinates(form, &self.gauge, &out, side)
+            }
+            _ => out,
+        }
+    }
+
+    /// Coordinates of a row.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Whether scores are distances.
+    pub fn is_distance(&self) -> bool {
+        self.score == Score::Distance
     }
 }
 
@@ -271,6 +311,34 @@ impl Model {
     pub fn check_space(&self, what: &str) -> Result<()> {
         let full = super::with_form!(&self.form, form => form.view().factors().is_none());
         if full { Err(no_space(what)) } else { Ok(()) }
+    }
+
+    /// The space that scores are read off in, as the model says; `None` for a full matrix, which
+    /// has no such space.
+    pub fn coordinates(&self) -> Result<Option<Coordinates>> {
+        self.check_task()?;
+        let reading = self.reading(None)?;
+        super::with_form!(&self.form, form => match form.view().factors() {
+            None => Ok(None),
+            Some(_) => Coordinates::new(form.view(), reading).map(Some),
+        })
+    }
+
+    /// The members among rows that are as the model saw its training rows, in a space that
+    /// [`Model::coordinates`] gave: so many numbers a row, one row after the other.
+    pub fn coordinates_of<R: Real>(
+        &self,
+        space: &Coordinates,
+        rows: &Rows<R>,
+        members: &[u32],
+        side: Side,
+    ) -> Result<Vec<R>> {
+        let form = self.form.as_precision::<R>()?.view();
+        let classes = match &self.knowledge {
+            Knowledge::Similarity(classes) => classes.as_ref(),
+            _ => None,
+        };
+        Ok(space.of(form, classes, (rows, members), side))
     }
 
     /// Coordinates in the learned space of rows that [`Model::prepare`] made

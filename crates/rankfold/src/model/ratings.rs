@@ -1,5 +1,7 @@
 //! What a model of ratings knows beside W: biases and counts of users and items.
 
+use std::borrow::Cow;
+
 use super::file::{Tensor, TensorFile, Tensors};
 use super::{Estimate, Knowledge, Model, Objects, Precise, Preprocess, Rated, with_form};
 use crate::batch::Variances;
@@ -190,14 +192,19 @@ impl RatingBiases {
     }
 }
 
+/// Coordinates of users and items whose products are the entries of W.
+#[derive(Debug, Clone)]
+pub struct RatingPoints {
+    left: Vec<f64>,
+    right: Vec<f64>,
+    k: usize,
+}
+
 /// Predicts ratings by number.
 pub struct RatingPredictor<'a> {
     biases: &'a RatingBiases,
     card: &'a CompletionCard,
-    /// Coordinates of users and items whose products are the entries of W.
-    left: Vec<f64>,
-    right: Vec<f64>,
-    k: usize,
+    points: Cow<'a, RatingPoints>,
     /// The factor on all variances.
     scale: f64,
 }
@@ -224,10 +231,8 @@ impl RatingPredictor<'_> {
         }
         match (user, item) {
             (Some(u), Some(i)) => {
-                let (left, right) = (
-                    Self::row(&self.left, self.k, u),
-                    Self::row(&self.right, self.k, i),
-                );
+                let RatingPoints { left, right, k } = &*self.points;
+                let (left, right) = (Self::row(left, *k, u), Self::row(right, *k, i));
                 rating + dot(left, right)
             }
             _ if self.biases.bias.is_none() => self.raw_baseline(user, item),
@@ -324,9 +329,10 @@ impl Model {
         }
     }
 
-    /// Makes a predictor of ratings.
-    pub fn rating_predictor(&self) -> Result<RatingPredictor<'_>> {
-        let Rated { biases, card } = self.rated()?;
+    /// Users and items of a model of ratings as points: what a predictor is made of, to be kept
+    /// where there are many of them.
+    pub fn rating_points(&self) -> Result<RatingPoints> {
+        self.rated()?;
         let (left, right, k) = match &self.form {
             Precise::F32(_) | Precise::F64(_) => with_form!(&self.form, form => {
                 let gauge = form.view().gauge().ok_or_else(super::rank_lost)?;
@@ -339,12 +345,28 @@ impl Model {
                 (rows(left, &gauge.left), rows(right, &gauge.right), form.view().rank())
             }),
         };
+        Ok(RatingPoints { left, right, k })
+    }
+
+    /// Makes a predictor of ratings.
+    pub fn rating_predictor(&self) -> Result<RatingPredictor<'_>> {
+        self.predictor_of(Cow::Owned(self.rating_points()?))
+    }
+
+    /// The same from points that [`Model::rating_points`] gave, at no cost.
+    pub fn rating_predictor_from<'a>(
+        &'a self,
+        points: &'a RatingPoints,
+    ) -> Result<RatingPredictor<'a>> {
+        self.predictor_of(Cow::Borrowed(points))
+    }
+
+    fn predictor_of<'a>(&'a self, points: Cow<'a, RatingPoints>) -> Result<RatingPredictor<'a>> {
+        let Rated { biases, card } = self.rated()?;
         Ok(RatingPredictor {
             biases,
             card,
-            left,
-            right,
-            k,
+            points,
             scale: self.card.variance_scale.unwrap_or(1.0),
         })
     }

@@ -23,6 +23,7 @@ mod recommend;
 mod run;
 mod session;
 mod similarity;
+mod stream;
 mod triplet;
 
 pub use checkpoint::Checkpoint;
@@ -51,13 +52,16 @@ pub use ranking::{
     LabelScores, Order, Ranking, RankingData, RankingSession, Violation, WARP_TRIALS, draws,
     multilabel_hinge, warp,
 };
-pub use recommend::{ChoiceLearner, Recommend, RecommendData, RecommendLearner, UserLists};
+pub use recommend::{
+    ChoiceLearner, ListBaseline, Recommend, RecommendData, RecommendLearner, UserLists,
+};
 pub use run::{Baseline, CurvePoint, Evaluation, Event, Fit, Report, Run, Stop, Trial, Unit};
 pub use session::{Session, Snapshot, Validated, Work};
 pub use similarity::{
     Calibration, Covariance, Evaluate, Init, Negatives, Select, Similarity, SimilarityData,
     SimilaritySession, evaluate,
 };
+pub use stream::{ExampleStream, Growth, NamedSides};
 pub use triplet::{Sides, TripletRows};
 
 use crate::online::Step;
@@ -104,6 +108,9 @@ fn rank_for<O: Options>(_: &O, rank: usize, features: usize) -> Result<usize> {
         )),
     }
 }
+
+/// The largest mini-batch: what the columns of a gradient do to each other costs their square.
+const LARGEST_BATCH: usize = 1_024;
 
 /// An error where the length of a run is given twice.
 fn check_length(steps: Option<u64>, epochs: Option<u64>) -> Result<()> {

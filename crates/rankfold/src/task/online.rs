@@ -670,6 +670,22 @@ impl<R: Real> Online<R> {
         )
     }
 
+    /// A copy of the model as it is now: what [`Online::save`] writes.
+    pub fn to_model(&self) -> Result<Model> {
+        check_usable(self.learner.form())?;
+        Ok(Model {
+            knowledge: self.knowledge(),
+            card: self.card.clone(),
+            form: Precise::new(self.learner.form().to_form()),
+            features: self.rows.features.clone(),
+            preprocess: self.rows.preprocess.clone(),
+            objects: self.objects.as_ref().map(|objects| Objects {
+                features: objects.features.clone(),
+                preprocess: objects.preprocess.clone(),
+            }),
+        })
+    }
+
     /// The model, with all that was learned.
     pub fn into_model(self) -> Model {
         Model {

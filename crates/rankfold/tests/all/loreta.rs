@@ -765,3 +765,38 @@ fn wild_runs_in_f32_leave_a_sound_form() {
         }
     }
 }
+
+/// ½‖Wp − q‖² has the gradient (Wp − q)pᵀ, of rank one: its left side is the residual.
+#[test]
+fn a_squared_loss_of_several_outputs_is_learned() {
+    let (outputs, inputs, k) = (5, 7, 2);
+    let mut random = Random::new(41);
+    let truth = random.matrix(outputs, k) * random.matrix(inputs, k).transpose();
+    let (a, b) = (random.matrix(outputs, k), random.matrix(inputs, k));
+    let (mut learner, mut plain) = (general(&a, &b), Algorithm4::new(a, b));
+    let far = |w: &M| norm(&(w - &truth)) / norm(&truth);
+    let start = far(&plain.w());
+    let size = 0.02;
+    for step in 0..3_000 {
+        let p: Vec<f64> = (0..inputs).map(|_| random.normal()).collect();
+        let w = dense(&learner.form().to_dense());
+        let gap = (&w - &truth) * column(&p);
+        let residual: Vec<f64> = (0..outputs).map(|i| gap[(i, 0)]).collect();
+        let (l, r) = (SparseVec::from_dense(&residual), SparseVec::from_dense(&p));
+        let example = RankOne {
+            left: l.as_row(),
+            right: r.as_row(),
+        };
+        let slope = Loss::Custom(|_, _| (0.0, 1.0));
+        learner.learn(example, 0.0, slope, paper(size));
+        // The printed algorithm moves along p qᵀ.
+        if step < 200 {
+            let left: Vec<f64> = residual.iter().map(|v| -size * v).collect();
+            plain.step(&left, &p);
+            let got = dense(&learner.form().to_dense());
+            close("W", &got, &plain.w(), 1e-9);
+        }
+    }
+    let end = far(&dense(&learner.form().to_dense()));
+    assert!(end < 1e-6 * start, "{end} of {start}");
+}

@@ -2,10 +2,11 @@
 
 use crate::common::*;
 use crate::oracle::*;
+use rankfold::data::{Labelled, ValuedPair};
 use rankfold::form::{Factored, Form, Full, Polar, PolarPsd, Psd};
 use rankfold::linalg::{Retraction, qf};
 use rankfold::online::{AnyLearner, Learner, Outcome, RankOne, Rule, Shape, Step};
-use rankfold::{Loss, SparseVec};
+use rankfold::{Loss, Pairs, Rows, SparseVec};
 
 type Example = (Vec<f64>, Vec<f64>, f64);
 
@@ -228,4 +229,36 @@ fn the_guard_lets_batches_learn() {
         assert!(plain < 0.25 * first, "{name}: {first} to {plain}");
         assert!(guarded < 1.2 * plain, "{name}: {guarded} against {plain}");
     }
+}
+
+/// W of a run of pairs, dense: pair t is of the rows t·`step` and t·`step` + 1.
+fn learned_pairs(batch: usize, steps: u64, (count, step): (usize, u32)) -> Vec<f64> {
+    let rows = Rows::from_dense([[1.0, 0.5, -1.0], [0.2, -1.0, 0.7], [0.4, 0.9, 1.0]]).unwrap();
+    let rows = Labelled::new(rows);
+    let pair = |t: u32| ValuedPair {
+        left: t * step % 3,
+        right: (t * step + 1) % 3,
+        value: 3.0 - f64::from(t * step),
+    };
+    let pairs: Vec<ValuedPair> = (0..count as u32).map(pair).collect();
+    let options = Pairs::default().rank(2).seed(5).step_size(0.01);
+    let options = options.batch(batch).steps(steps);
+    let model = options.fit(&rows, &pairs).unwrap();
+    let unit = |i: usize| -> Vec<f64> { (0..3).map(|j| f64::from(u8::from(i == j))).collect() };
+    let axes = Labelled::new(Rows::from_dense((0..3).map(unit)).unwrap());
+    let entry = |at: usize| model.score(&axes, at / 3, at % 3).unwrap();
+    (0..9).map(entry).collect()
+}
+
+#[test]
+fn a_batch_of_one_pair_many_times_is_a_step_on_that_pair() {
+    let (batch, single) = (learned_pairs(4, 4, (4, 0)), learned_pairs(1, 1, (4, 0)));
+    for (a, b) in batch.iter().zip(&single) {
+        assert!((a - b).abs() <= 1e-12 * b.abs().max(1.0), "{a} is not {b}");
+    }
+    let pairs = (3, 1);
+    assert_ne!(learned_pairs(3, 3, pairs), learned_pairs(1, 3, pairs));
+    // Steps are rounded up to whole batches.
+    assert_ne!(learned_pairs(3, 3, pairs), learned_pairs(3, 6, pairs));
+    assert_eq!(learned_pairs(3, 4, pairs), learned_pairs(3, 6, pairs));
 }

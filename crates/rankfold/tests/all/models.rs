@@ -21,6 +21,7 @@ fn kept(name: &str) -> PathBuf {
 
 fn map_of(model: &Model, data: &str) -> f64 {
     let evaluate = Evaluate {
+        precision_at: &[],
         score: None,
         threads: 1,
         progress: &|_| true,

@@ -208,6 +208,7 @@ fn objects_of_the_class_are_found_after_training() {
     let (rows, objects) = (things::<f32>(300, 6, 30, 1), things::<f32>(40, 6, 20, 2));
     let fresh = things::<f32>(100, 6, 30, 7);
     let evaluate = Evaluate {
+        precision_at: &[],
         score: None,
         threads: 2,
         progress: &|_| true,
@@ -238,6 +239,7 @@ fn a_catalog_of_the_same_kind_has_a_baseline() {
     let model = Similarity::default().rank(4).steps(4000).fit(&rows);
     let model = model.unwrap();
     let evaluate = Evaluate {
+        precision_at: &[],
         score: None,
         threads: 1,
         progress: &|_| true,

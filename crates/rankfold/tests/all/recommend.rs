@@ -3,7 +3,7 @@
 use rankfold::data::{Choices, Labelled};
 use rankfold::eval::{Scorer, nearest_among};
 use rankfold::random::normal_at;
-use rankfold::task::{RecommendData, RecommendLearner, Run, UserLists};
+use rankfold::task::{ListBaseline, RecommendData, RecommendLearner, Run, UserLists};
 use rankfold::{Model, Recommend, Rows};
 use std::convert::Infallible;
 
@@ -118,12 +118,35 @@ fn evaluation_counts_what_can_and_what_cannot_be_found() {
     test.extend([(0, 99), (500, 1)]);
     let (test, train) = (choices(&test), choices(&train));
     let found = model
-        .evaluate_lists(&test, None, 10, Some(2), &|| true)
+        .evaluate_lists(
+            &test,
+            None,
+            &[ListBaseline::Popularity],
+            10,
+            Some(2),
+            &|| true,
+        )
         .unwrap();
+    let others = [ListBaseline::Ease, ListBaseline::Neighbors];
     let again = model
-        .evaluate_lists(&test, Some(&train), 10, Some(1), &|| true)
+        .evaluate_lists(&test, Some(&train), &others, 10, Some(1), &|| true)
         .unwrap();
     assert_eq!(found.metrics, again.metrics);
+    // Both know the tastes of users, which what is chosen most does not.
+    for (baseline, name) in again.baselines.iter().zip(["ease", "neighbors"]) {
+        let reached = baseline.metrics["ndcg_at_10"];
+        assert_eq!(baseline.name, name);
+        assert!(reached > found.baselines[0].metrics["ndcg_at_10"] + 0.1);
+    }
+    let timeless = model.evaluate_lists(
+        &test,
+        Some(&train),
+        &[ListBaseline::Recent],
+        10,
+        None,
+        &|| true,
+    );
+    assert!(timeless.unwrap_err().message.contains("needs a time"));
     assert_eq!(found.more["users_without_history"], 1);
     assert_eq!(found.more["unknown_items"], 1);
     let popular = &found.baselines[0].metrics["ndcg_at_10"];
@@ -134,7 +157,9 @@ fn evaluation_counts_what_can_and_what_cannot_be_found() {
     );
     assert!(
         model
-            .evaluate_lists(&test, None, 10, None, &|| false)
+            .evaluate_lists(&test, None, &[ListBaseline::Popularity], 10, None, &|| {
+                false
+            })
             .is_err()
     );
 }

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rankfold::eval::metrics::{average_precision, precision_at};
-use rankfold::eval::{Cosine, Embedded, Retrieval, Scorer, retrieval};
+use rankfold::eval::{Cosine, Embedded, Retrieval, Scorer, retrieval, retrieval_at};
 use rankfold::{Rows, SparseVec};
 use std::sync::Mutex;
 
@@ -25,11 +25,15 @@ impl Scorer for Table {
     }
 }
 
+/// Numbers of best candidates, more than there are among them.
+const AT: [usize; 4] = [2, 1, 7, 1_000];
+
 /// The same evaluation, as it is defined.
 fn plain(scorer: &dyn Scorer, classes: &[u32]) -> Retrieval {
     let rows = classes.len();
     let mut scores = vec![0.0; rows];
     let (mut count, mut sums) = (0, [0.0; 3]);
+    let mut at = AT.map(|k| (k, 0.0));
     for query in 0..rows {
         scorer.scores(&mut scores, query, 1);
         let others = || (0..rows).filter(|&row| row != query);
@@ -40,6 +44,9 @@ fn plain(scorer: &dyn Scorer, classes: &[u32]) -> Retrieval {
             sums[0] += average_precision(&scores, &relevant);
             sums[1] += precision_at(1, &scores, &relevant);
             sums[2] += precision_at(10, &scores, &relevant);
+            for (k, sum) in &mut at {
+                *sum += precision_at(*k, &scores, &relevant);
+            }
         }
     }
     let [map, precision_at_1, precision_at_10] = sums.map(|sum| sum / f64::from(count));
@@ -47,28 +54,29 @@ fn plain(scorer: &dyn Scorer, classes: &[u32]) -> Retrieval {
         map,
         precision_at_1,
         precision_at_10,
+        precision_at: at.map(|(k, sum)| (k, sum / f64::from(count))).into(),
         rows,
         skipped: rows - count as usize,
     }
 }
 
 /// All numbers of a result, NaN equal to NaN.
-fn bits(r: &Retrieval) -> [u64; 5] {
+fn bits(r: &Retrieval) -> Vec<u64> {
     let means = [r.map, r.precision_at_1, r.precision_at_10].map(f64::to_bits);
-    [
-        means[0],
-        means[1],
-        means[2],
-        r.rows as u64,
-        r.skipped as u64,
-    ]
+    let at = r.precision_at.iter();
+    let at = at.flat_map(|&(k, precision)| [k as u64, precision.to_bits()]);
+    let counts = [r.rows as u64, r.skipped as u64];
+    means.into_iter().chain(counts).chain(at).collect()
 }
 
 fn assert_plain(scorer: &dyn Scorer, classes: &[u32]) {
     let want = plain(scorer, classes);
     for threads in [0, 1, 2, 5] {
-        let got = retrieval(scorer, classes, threads, &|_| true).unwrap();
+        let got = retrieval_at(scorer, classes, None, &AT, threads, &|_| true).unwrap();
         assert_eq!(bits(&got), bits(&want), "{got:?} is not {want:?}");
+        let usual = retrieval(scorer, classes, threads, &|_| true).unwrap();
+        assert_eq!(usual.map.to_bits(), got.map.to_bits());
+        assert_eq!(usual.precision_at, []);
     }
 }
 

@@ -7,8 +7,9 @@
 use minijinja::{Value, context};
 
 use super::DigitPrecision;
-use super::scale::{Scale, Ticks, bounds};
-use super::words::{fixed, place, signed, tick};
+use crate::chart::path;
+use crate::chart::scale::{Scale, Ticks, bounds};
+use crate::chart::words::{fixed, place, signed, tick};
 
 const WIDTH: f64 = 480.0;
 /// Room for the numbers at the left of a line chart.
@@ -66,21 +67,6 @@ pub fn line(points: &[(f64, f64)], last: f64, level: Option<f64>, height: f64) -
             }
         }),
     }
-}
-
-/// The path through the finite points, broken where one is missing.
-fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
-    let mut path = String::new();
-    let mut pen = 'M';
-    for (x, y) in points {
-        if x.is_finite() && y.is_finite() {
-            path += &format!("{pen}{} {}", place(x), place(y));
-            pen = 'L';
-        } else {
-            pen = 'M';
-        }
-    }
-    path
 }
 
 /// Upright bars from zero, numbered from one.

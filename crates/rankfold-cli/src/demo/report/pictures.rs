@@ -2,9 +2,9 @@
 
 use minijinja::{Value, context};
 
-use super::scale::{Scale, bounds};
-use super::words::place;
 use super::{Digit, Example, MapPoint};
+use crate::chart::scale::{Scale, bounds};
+use crate::chart::words::place;
 
 /// A drawing is 100 units wide and high, the stroke within this margin of it.
 const MARGIN: f64 = 14.0;

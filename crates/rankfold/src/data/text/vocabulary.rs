@@ -90,6 +90,12 @@ impl Vocabulary {
         known.or_else(|| self.terms.find(feature))
     }
 
+    /// The term of a column.
+    pub fn term(&self, column: u32) -> Option<&str> {
+        let known = (column as usize) < self.terms.len();
+        known.then(|| self.terms.get(column))
+    }
+
     /// How many terms.
     pub fn len(&self) -> usize {
         self.terms.len()

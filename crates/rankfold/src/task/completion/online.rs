@@ -321,6 +321,27 @@ impl<R: Real> RatingLearner<R> {
         }
     }
 
+    /// A copy of the model as it is now: what [`RatingLearner::save`] writes.
+    pub fn to_model(&self) -> Result<Model> {
+        let form = match &self.mover {
+            Mover::Rule(learner) => learner.form(),
+            Mover::FoldIn(fold_in) => fold_in.form(),
+        };
+        crate::model::check_usable(form)?;
+        let plain = crate::model::Preprocess::default();
+        Ok(Model {
+            form: Precise::new(form.to_form()),
+            card: self.card.clone(),
+            features: crate::data::Features::Named(self.users.clone()),
+            preprocess: plain.clone(),
+            objects: Some(Objects {
+                features: crate::data::Features::Named(self.items.clone()),
+                preprocess: plain,
+            }),
+            knowledge: Knowledge::Completion(self.known.clone()),
+        })
+    }
+
     /// Writes the model as it is now.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let features = crate::data::Features::Named(self.users.clone());

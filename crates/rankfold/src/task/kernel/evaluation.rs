@@ -1,11 +1,12 @@
-//! How well the clusters of items agree with their labels, under a learned kernel
-//! and under simple ones.
+//! How well the clusters of items agree with their labels, and the nearest items with
+//! each other, under a learned kernel and under simple ones.
 
 use super::KernelStart;
 use super::fit::drawn;
 use super::source::{Source, names};
 use crate::data::{Constraint, Labelled, Labels, Relation};
 use crate::eval::metrics::nmi;
+use crate::eval::{self, Neighbors};
 use crate::linalg::kmeans;
 use crate::model::{Knowledge, Metrics, Model, Precise};
 use crate::task::run::{Baseline, Evaluation};
@@ -28,6 +29,8 @@ pub struct KernelTruth<'a, R> {
     pub constraints: Option<&'a [Constraint]>,
     /// How many clusters; without it, as many as there are classes.
     pub clusters: Option<usize>,
+    /// How many nearest other items vote for the label of an item.
+    pub neighbors: usize,
     /// Threads; the result does not depend on it.
     pub threads: usize,
 }
@@ -40,6 +43,7 @@ impl<'a, R> KernelTruth<'a, R> {
             rows: Some(rows),
             constraints: None,
             clusters: None,
+            neighbors: 5,
             threads: 1,
         }
     }
@@ -74,7 +78,17 @@ impl Model {
             Precise::F32(_) => wide(&self.item_coordinates::<f32>()?.values),
             Precise::F64(_) => self.item_coordinates::<f64>()?.values,
         };
-        let model = judged(&kmeans(&learned, self.rank(), None, clusters, RUNS, seed).of);
+        let voted = |values: &[f64]| {
+            let items = Neighbors {
+                values,
+                classes: &found,
+                rank: self.rank(),
+            };
+            let votes = eval::votes(truth.neighbors, None, items, truth.threads);
+            ("knn_error".to_owned(), votes.wrong as f64 / n as f64)
+        };
+        let mut model = judged(&kmeans(&learned, self.rank(), None, clusters, RUNS, seed).of);
+        model.extend([voted(&learned)]);
         let card = match &self.knowledge {
             Knowledge::Kernel(card) => Some(card),
             _ => None,
@@ -92,7 +106,9 @@ impl Model {
             let start = source.factor(Some(self.rank()), false, truth.threads)?;
             let start = by_rows(&start);
             let of = kmeans(&start, self.rank(), None, clusters, RUNS, seed).of;
-            baselines.push(Baseline::new("start", judged(&of)));
+            let mut metrics = judged(&of);
+            metrics.extend([voted(&start)]);
+            baselines.push(Baseline::new("start", metrics));
             let again;
             let known = match (truth.constraints, card.drawn) {
                 (Some(given), _) => Some(given),
@@ -193,5 +209,49 @@ mod tests {
         let of = must_link(&points, 1, 5, &[link], 2, 1);
         assert_eq!(of[0], of[4]);
         assert_eq!(of[2], of[3]);
+    }
+
+    #[test]
+    fn the_nearest_items_vote_as_a_plain_count_says() {
+        let rows: Vec<[f64; 2]> = (0..30)
+            .map(|i| {
+                let x = |j: u64| crate::random::normal_at(3, 0, i, j) + f64::from(i as u32 % 3);
+                [x(0), x(1)]
+            })
+            .collect();
+        let mut data = Labelled::new(crate::Rows::from_dense(rows).unwrap());
+        let labels = ["a", "b", "c"];
+        data.labels = Labels::default();
+        (0..30).for_each(|i| data.labels.push([labels[i % 3]]));
+        let kernel = crate::Kernel::default().rank(2).constraints(40);
+        let model = kernel.fit(&data).unwrap();
+        let points = model.item_coordinates::<f32>().map(|c| wide(&c.values));
+        let points = points.unwrap_or_else(|_| model.item_coordinates::<f64>().unwrap().values);
+        let apart = |i: usize, j: usize| -> f64 {
+            (0..2)
+                .map(|a| (points[2 * i + a] - points[2 * j + a]).powi(2))
+                .sum()
+        };
+        for k in [1, 4, 5] {
+            let mut wrong = 0;
+            for i in 0..30 {
+                let mut others: Vec<usize> = (0..30).filter(|&j| j != i).collect();
+                others.sort_by(|&a, &b| apart(i, a).total_cmp(&apart(i, b)));
+                let votes = |class: usize| others[..k].iter().filter(|&&j| j % 3 == class).count();
+                let winner = (0..3).rev().max_by_key(|&class| votes(class)).unwrap();
+                wrong += usize::from(winner != i % 3);
+            }
+            let truth = KernelTruth {
+                neighbors: k,
+                ..KernelTruth::of(&data)
+            };
+            let found = model.evaluate_kernel(truth).unwrap();
+            assert_eq!(
+                found.metrics["knn_error"],
+                f64::from(wrong as u32) / 30.0,
+                "{k}"
+            );
+            assert!(found.baselines[0].metrics.contains_key("knn_error"));
+        }
     }
 }

@@ -41,7 +41,9 @@ impl Model {
             let found = classes(&data.labels, |i| data.ids.name(i).into_owned());
             let found = found?;
             let found = renamed(names, &data.labels, found);
-            let prepared = self.prepare(data.rows, &data.features)?;
+            let mut prepared = self.prepare(data.rows, &data.features)?;
+            // Rows of one part may end before those of another do.
+            prepared.rows.widen(self.columns());
             unknown_entries += prepared.unknown_entries;
             Ok(Judged {
                 points: Points::new(&prepared.rows)?,

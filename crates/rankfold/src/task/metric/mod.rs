@@ -20,7 +20,7 @@ pub(crate) use fit::stored;
 pub use session::MetricSession;
 
 use super::run::{Fit, Run};
-use super::{Learn, check_length, threads};
+use super::{LARGEST_BATCH, Learn, check_length, threads};
 use crate::data::{Constraint, Labelled};
 use crate::linalg::Retraction;
 use crate::model::Model;
@@ -215,9 +215,6 @@ options! {
         shared curve_every;
     }
 }
-
-/// What the columns of a gradient do to each other costs their square.
-const LARGEST_BATCH: usize = 1024;
 
 impl Metric {
     /// By the name of the learner.

@@ -13,12 +13,12 @@ pub use session::PairsSession;
 
 use super::inputs::TrainingData;
 use super::run::{Fit, Run};
-use super::{Learn, check_length};
+use super::{LARGEST_BATCH, Learn, check_length};
 use crate::data::ValuedPair;
 use crate::linalg::Retraction;
 use crate::model::Model;
 use crate::online::{Rule, Step};
-use crate::options::Options;
+use crate::options::{Options, Range};
 use crate::{Real, Result, choices, options};
 
 choices! {
@@ -84,6 +84,10 @@ options! {
         /// Largest relative change of W that one step may make; `inf` for none.
         step_limit: f64 = Step::LIMIT, in Range::LIMIT,
             for "learners other than `gradient`" if |o| o.learner.has_limit();
+        /// Pairs that make one step together; the steps are rounded up to whole batches.
+        batch: usize = 1, within Range::between(1.0, LARGEST_BATCH as f64),
+            for "`--solver online` of learners other than `gradient`"
+            if |o| o.is_online() && o.learner.has_batches();
         /// Let the step shrink: it is half as long after this many pairs, and a third after
         /// twice as many.
         decay: Option<f64> = None, in Range::POSITIVE,

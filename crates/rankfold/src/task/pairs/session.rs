@@ -50,10 +50,16 @@ struct Stepper<R> {
 }
 
 impl<R: Real> Stepper<R> {
-    fn take(&mut self, inputs: &Inputs<'_, R>, pair: ValuedPair, done: u64) -> Learned {
+    /// One step on these pairs.
+    fn take(&mut self, inputs: &Inputs<'_, R>, pairs: &[ValuedPair], done: u64) -> Learned {
         let step = decayed(self.step, self.decay, done);
-        let example = inputs.example(pair);
-        self.learner.learn(example, pair.value, Loss::Squared, step)
+        if let [pair] = *pairs {
+            let example = inputs.example(pair);
+            return self.learner.learn(example, pair.value, Loss::Squared, step);
+        }
+        let examples = pairs.iter().map(|&pair| (inputs.example(pair), pair.value));
+        let examples: Vec<_> = examples.collect();
+        self.learner.learn_batch(&examples, Loss::Squared, step)
     }
 }
 
@@ -133,7 +139,8 @@ impl Pairs {
             epoch: None,
         };
         let course = Course::new(total, self.curve_every).judged_by(merit);
-        Ok((work, course))
+        // Whole batches only: a run that is made longer later is the longer run.
+        Ok((work, course.in_batches(self.batch as u64)))
     }
 
     /// What models say of these options.
@@ -184,7 +191,7 @@ impl<R: Real> PairsWork<'_, R> {
     /// Tries candidates of the step size on four fifths of the pairs and takes the one
     /// that predicts the others best.
     fn choose_step(&mut self, total: u64) {
-        let seed = self.options.seed;
+        let (seed, batch) = (self.options.seed, self.options.batch);
         let judges = |pair: u32| splitmix64(seed ^ u64::from(pair)).is_multiple_of(5);
         let order = self.inputs.order(seed, 0);
         let (mut judging, mut training): (Vec<u32>, Vec<u32>) =
@@ -198,9 +205,10 @@ impl<R: Real> PairsWork<'_, R> {
         let trial = |size: f64, most: usize| {
             let mut stepper = self.stepper.clone();
             stepper.step.size = size;
-            let steps = most.min(total.max(1));
-            for (done, i) in training.iter().cycle().take(steps).enumerate() {
-                stepper.take(&self.inputs, pair(i), done as u64);
+            let most = most.min(total.max(1));
+            let tried: Vec<ValuedPair> = training.iter().cycle().take(most).map(pair).collect();
+            for (step, some) in tried.chunks(batch).enumerate() {
+                stepper.take(&self.inputs, some, (step * batch) as u64);
             }
             let held: Vec<ValuedPair> = judging.iter().map(pair).collect();
             let found = self.errors(stepper.learner.form(), &held);
@@ -222,6 +230,17 @@ impl<R: Real> PairsWork<'_, R> {
         self.stepper.step.size = best(&trials);
         let trial = |(size, rmse): (f64, f64)| Trial::of("step_size", size, "rmse", rmse);
         self.trials = trials.into_iter().map(trial).collect();
+    }
+
+    /// The pair of this number in the run.
+    fn pair(&mut self, number: u64) -> ValuedPair {
+        let pairs = self.inputs.training.len() as u64;
+        let (epoch, at) = (number / pairs, (number % pairs) as usize);
+        if self.epoch != Some(epoch) {
+            self.order = self.inputs.order(self.options.seed, epoch);
+            self.epoch = Some(epoch);
+        }
+        self.inputs.training[self.order[at] as usize]
     }
 
     fn errors(&self, form: FormRef<'_, R>, pairs: &[ValuedPair]) -> Metrics {
@@ -248,14 +267,14 @@ impl<R: Real> Work for PairsWork<'_, R> {
     }
 
     fn step(&mut self, done: u64) -> (u64, Learned) {
-        let pairs = self.inputs.training.len() as u64;
-        let (epoch, at) = (done / pairs, (done % pairs) as usize);
-        if self.epoch != Some(epoch) {
-            self.order = self.inputs.order(self.options.seed, epoch);
-            self.epoch = Some(epoch);
+        let batch = self.options.batch as u64;
+        if batch == 1 {
+            let pair = self.pair(done);
+            return (1, self.stepper.take(&self.inputs, &[pair], done));
         }
-        let pair = self.inputs.training[self.order[at] as usize];
-        (1, self.stepper.take(&self.inputs, pair, done))
+        let pairs = (done..done.saturating_add(batch)).map(|number| self.pair(number));
+        let pairs: Vec<ValuedPair> = pairs.collect();
+        (batch, self.stepper.take(&self.inputs, &pairs, done))
     }
 
     fn form(&self) -> FormRef<'_, R> {

@@ -1,13 +1,17 @@
 //! Lists of items for users, and how good they are.
 
+use super::baselines::{ListBaseline, Measured, recent_of};
 use super::{strengths, wanted_of};
 use crate::data::Choices;
-use crate::eval::{Embedded, Hidden, Lists, Popularity, Scorer, Wanted, lists};
+use crate::eval::{Embedded, Hidden, Lists, Scorer, Wanted, lists};
 use crate::model::{Metrics, Model, Recommended, Recommender};
 use crate::parallel::map_blocks;
-use crate::task::run::{Baseline, Evaluation};
+use crate::task::run::Evaluation;
 use crate::task::{given_up, threads};
-use crate::{Result, Rows, SparseRow};
+use crate::{Error, Result, Rows, SparseRow};
+
+/// Why what was chosen lately is not known.
+const NO_TIMES: &str = "`recent` needs a time for each choice of --train";
 
 /// Users of a block of work.
 const BLOCK: usize = 64;
@@ -121,11 +125,13 @@ impl Model {
 
     /// Judges lists of the `k` best items by what users chose in `test`. Users have the
     /// histories of `train`, or those that the model knows, and these are left out of their
-    /// lists. Users of whom nothing is known get what was chosen most.
+    /// lists. Users of whom nothing is known get what was chosen most. Baselines are measured in
+    /// the order in which they are asked for; `recent` needs times in `train`.
     pub fn evaluate_lists(
         &self,
         test: &Choices,
         train: Option<&Choices>,
+        baselines: &[ListBaseline],
         k: usize,
         thread_count: Option<usize>,
         go_on: &(dyn Fn() -> bool + Sync),
@@ -169,15 +175,23 @@ impl Model {
         let recommender = self.recommender()?;
         let scorer = UserLists::new(&recommender, known, &all, true, threads);
         let found = lists(&scorer, &wanted, k, threads, go_on).ok_or_else(given_up)?;
-        let seen = all.iter().map(|row| row.indices.to_vec()).collect();
-        let popular = Popularity {
-            counts: &known.popularity,
-            hidden: Hidden::of(seen),
-        };
-        let control = lists(&popular, &wanted, k, threads, go_on).ok_or_else(given_up)?;
         let mut out = Evaluation::new(list_metrics(&found, k), found.rows, "users");
-        out.baselines
-            .push(Baseline::new("popularity", list_metrics(&control, k)));
+        let measured = Measured {
+            histories: &all,
+            popularity: &known.popularity,
+            wanted: &wanted,
+            top: k,
+            threads,
+            go_on,
+        };
+        let items = self.recommended_items()?;
+        let recent = train.and_then(|train| recent_of(train, items));
+        for &which in baselines {
+            match measured.baseline(which, recent.as_deref())? {
+                Some(baseline) => out.baselines.push(baseline),
+                None => return Err(Error::option("baselines", NO_TIMES)),
+            }
+        }
         out.skipped = found.skipped;
         let missing: usize = wanted.iter().map(|wanted| wanted.missing).sum();
         let shown = self.popularity_shown(&scorer, &wanted, k, threads);

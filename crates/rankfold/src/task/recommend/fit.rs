@@ -133,6 +133,13 @@ impl Decided {
     }
 }
 
+/// The penalty that trials begin with.
+pub(super) fn usual_penalty(rows: &Rows<f32>) -> f64 {
+    let squares = rows.iter().map(|row| row.squared_norm()).sum::<f64>();
+    let count = rows.nnz().max(1) as f64;
+    LAMBDA * (count / 50_000.0).clamp(0.003, 1.0) * squares / count
+}
+
 /// What one choice of the average user says.
 fn average_choice(rows: &Rows<f32>, encoder: &Tall<f32>) -> Vec<f64> {
     let (mut sum, mut total) = (vec![0.0; encoder.rank()], 0.0);
@@ -178,7 +185,7 @@ impl Fitting<'_> {
             },
             lambda: options.regularization.unwrap_or(match als {
                 true => ALS_LAMBDA,
-                false => self.lambda(rows),
+                false => usual_penalty(rows),
             }),
             alpha: options.unchosen_weight,
             share: match als {
@@ -193,13 +200,6 @@ impl Fitting<'_> {
             },
             tried: false,
         }
-    }
-
-    /// The penalty that trials begin with.
-    fn lambda(&self, rows: &Rows<f32>) -> f64 {
-        let squares = rows.iter().map(|row| row.squared_norm()).sum::<f64>();
-        let count = rows.nnz().max(1) as f64;
-        LAMBDA * (count / 50_000.0).clamp(0.003, 1.0) * squares / count
     }
 
     /// Tries what is left open.

@@ -3,6 +3,7 @@
 //! score(user, item) = Σ strength · (E Dᵀ)[chosen, item] over what the user chose. W = E Dᵀ is
 //! a matrix of items by items and of fixed rank, so that a new user needs no training.
 
+mod baselines;
 mod evaluation;
 mod features;
 mod fit;
@@ -10,6 +11,7 @@ mod judge;
 mod online;
 mod walk;
 
+pub use baselines::ListBaseline;
 pub use evaluation::UserLists;
 pub(super) use evaluation::list_metrics;
 pub use online::ChoiceLearner;

@@ -1,7 +1,7 @@
 //! A similarity model on held-out data, with plain cosine beside it.
 
 use super::{
-    Calibration, Classified, classes, evaluate, evaluate_among, metrics, standard_margins,
+    Calibration, Classified, classes, evaluate_among, evaluate_at, metrics, standard_margins,
 };
 use crate::data::Labelled;
 use crate::data::text::Documents;
@@ -19,6 +19,8 @@ use std::path::Path;
 pub struct Evaluate<'a> {
     /// How scores are read; by default as the model says.
     pub score: Option<Score>,
+    /// Numbers of best rows whose precision is wanted, beside 1 and 10; none is 0.
+    pub precision_at: &'a [usize],
     /// Threads to use; the result is the same for any number.
     pub threads: usize,
     /// Called with the number of queries done out of twice the rows; says
@@ -48,27 +50,18 @@ impl Evaluate<'_> {
         let members: Vec<u32> = (0..prepared.rows.len() as u32).collect();
         let reading = model.reading(self.score)?;
         let (rows, n) = (&prepared.rows, members.len());
-        let Some(found) = evaluate(
-            form.view(),
-            rows,
-            &members,
-            &classes,
-            reading,
-            self.threads,
-            self.progress,
-        )?
-        else {
-            return Err(given_up());
-        };
-        let later = |done: usize| (self.progress)(n + done);
-        let Some(cosine) = eval::retrieval(&Cosine::new(rows), &classes, self.threads, &later)
-        else {
-            return Err(given_up());
-        };
         let queries = Classified {
             rows,
             members: &members,
             classes: &classes,
+        };
+        let (view, at) = (form.view(), self.precision_at);
+        let found = evaluate_at(view, queries, reading, at, self.threads, self.progress)?;
+        let later = |done: usize| (self.progress)(n + done);
+        let cosine = Cosine::new(rows);
+        let cosine = || eval::retrieval_at(&cosine, &classes, None, at, self.threads, &later);
+        let Some((found, cosine)) = found.and_then(|found| Some((found, cosine()?))) else {
+            return Err(given_up());
         };
         Ok(Evaluation {
             baselines: vec![Baseline::new("cosine", metrics(&cosine))],
@@ -116,6 +109,7 @@ impl Evaluate<'_> {
             queries,
             candidates,
             reading,
+            self.precision_at,
             self.threads,
             self.progress,
         )?;
@@ -127,7 +121,8 @@ impl Evaluate<'_> {
             let later = |done: usize| (self.progress)(known.len() + done);
             let cosine = Cosine::between(&left.rows, &right.rows);
             let threads = self.threads;
-            match eval::retrieval_among(&cosine, &known, &of_objects, threads, &later) {
+            let (among, at) = (Some(&of_objects[..]), self.precision_at);
+            match eval::retrieval_at(&cosine, &known, among, at, threads, &later) {
                 None => return Err(given_up()),
                 Some(found) => baselines.push(Baseline::new("cosine", metrics(&found))),
             }

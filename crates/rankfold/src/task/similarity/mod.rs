@@ -18,7 +18,7 @@ pub use session::SimilaritySession;
 use super::inputs::{Inputs, TrainingData};
 use super::run::{Fit, Run};
 use super::triplet::{Sides, TripletRows};
-use super::{Learn, check_length, rank_for, threads};
+use super::{LARGEST_BATCH, Learn, check_length, rank_for, threads};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
@@ -94,9 +94,6 @@ const HARD_CANDIDATES: usize = 20;
 
 /// Candidates of an uncertain triplet: more of them gain little and cost much.
 const UNCERTAIN_CANDIDATES: usize = 5;
-
-/// What the columns of a gradient do to each other costs their square.
-const LARGEST_BATCH: usize = 1_024;
 
 options! {
     /// Learns a similarity: options with their defaults, then [`Similarity::fit`] for a
@@ -538,9 +535,28 @@ pub fn evaluate<R: Real>(
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Result<Option<Retrieval>> {
-    let projection = Projection::new(form, rows, members, reading)?;
-    let scorer = projection.scorer();
-    Ok(eval::retrieval(&scorer, classes, threads, progress))
+    let queries = Classified {
+        rows,
+        members,
+        classes,
+    };
+    evaluate_at(form, queries, reading, &[], threads, progress)
+}
+
+/// The same with the precision among so many best rows, for each of these numbers.
+pub(super) fn evaluate_at<R: Real>(
+    form: FormRef<'_, R>,
+    queries: Classified<'_, R>,
+    reading: Reading<'_>,
+    at: &[usize],
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Result<Option<Retrieval>> {
+    let projection = Projection::new(form, queries.rows, queries.members, reading)?;
+    let (scorer, classes) = (projection.scorer(), queries.classes);
+    Ok(eval::retrieval_at(
+        &scorer, classes, None, at, threads, progress,
+    ))
 }
 
 /// Some of a set of rows, with the class of each of these.
@@ -557,6 +573,7 @@ pub(super) fn evaluate_among<R: Real>(
     queries: Classified<'_, R>,
     objects: Classified<'_, R>,
     reading: Reading<'_>,
+    at: &[usize],
     threads: usize,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Result<Option<Retrieval>> {
@@ -566,10 +583,11 @@ pub(super) fn evaluate_among<R: Real>(
     );
     let projection = Projection::between(form, left, right, reading)?;
     let (scorer, classes) = (projection.scorer(), objects.classes);
-    Ok(eval::retrieval_among(
+    Ok(eval::retrieval_at(
         &scorer,
         queries.classes,
-        classes,
+        Some(classes),
+        at,
         threads,
         progress,
     ))
@@ -577,9 +595,12 @@ pub(super) fn evaluate_among<R: Real>(
 
 /// The metrics of this task by name.
 pub(super) fn metrics(found: &Retrieval) -> Metrics {
-    Metrics::from([
+    let asked = found.precision_at.iter();
+    let asked = asked.map(|&(k, precision)| (format!("precision_at_{k}"), precision));
+    let usual = [
         ("map".to_owned(), found.map),
         ("precision_at_1".to_owned(), found.precision_at_1),
         ("precision_at_10".to_owned(), found.precision_at_10),
-    ])
+    ];
+    asked.chain(usual).collect()
 }

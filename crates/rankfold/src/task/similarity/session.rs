@@ -405,7 +405,7 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
                     members,
                     classes,
                 };
-                evaluate_among(form, queries, objects, reading, threads, &go_on)?
+                evaluate_among(form, queries, objects, reading, &[], threads, &go_on)?
             }
         };
         Ok(match found {
