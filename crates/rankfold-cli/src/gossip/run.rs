@@ -27,21 +27,28 @@ pub(super) const OF_RATINGS: [&str; 2] = ["columns", "precision"];
 /// The largest distance between neighbors, in radians, of agents that agree.
 const AGREE: f64 = 0.1;
 
-/// Run all agents in this process, or on this machine
-///
-/// Each agent has the ratings of its users and a subspace of the items, or the rows of its
-/// tasks and a subspace of the features. Neighbors send each other these subspaces, never
-/// data, until they agree. The mean of all subspaces is the model; the model of each agent,
-/// for its own users or tasks, is written beside it. Before the run, agents know what
-/// concerns all: the mean of the ratings, or the scales and common weights of the tasks.
-#[derive(Args)]
-#[command(after_help = "Examples:
+#[cfg(feature = "network")]
+macro_rules! on_network {
+    () => {
+        "
+  rankfold gossip run completion ratings.csv --agents 5 --rank 3 -o m.safetensors --network
+      five processes that talk over TLS with trial keys"
+    };
+}
+
+#[cfg(not(feature = "network"))]
+macro_rules! on_network {
+    () => {
+        ""
+    };
+}
+
+const EXAMPLES: &str = concat!(
+    "Examples:
   rankfold gossip run completion ratings.csv --agents 5 --rank 3 -o m.safetensors
       five agents on a path; writes m.safetensors and m.agent-0.safetensors to m.agent-4.safetensors
   rankfold gossip run completion a.csv b.csv c.csv --rank 3 -o m.safetensors
       three agents, each with a file of its own
-  rankfold gossip run completion ratings.csv --agents 5 --rank 3 -o m.safetensors --network
-      five processes that talk over TLS with trial keys
   rankfold eval m.safetensors test.csv
       and `predict`, `recommend`, `info` and `update`, as for any model of ratings
   rankfold gossip run completion ratings.csv --agents 9 --graph grid -o m.safetensors --curve c.jsonl
@@ -57,7 +64,19 @@ const AGREE: f64 = 0.1;
       six agents learn regressions; all commands take the model as any model of tasks
   rankfold gossip run multitask tasks.csv --agents 6 --rank 5 --standardize none --no-bias \\
       --no-common --regularization 0.1 --rho 1e6 -o m.safetensors
-      the plain problem of the paper: a subspace and nothing beside it")]
+      the plain problem of the paper: a subspace and nothing beside it",
+    on_network!()
+);
+
+/// Run all agents in this process, or on this machine
+///
+/// Each agent has the ratings of its users and a subspace of the items, or the rows of its
+/// tasks and a subspace of the features. Neighbors send each other these subspaces, never
+/// data, until they agree. The mean of all subspaces is the model; the model of each agent,
+/// for its own users or tasks, is written beside it. Before the run, agents know what
+/// concerns all: the mean of the ratings, or the scales and common weights of the tasks.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct RunAgents {
     /// Ratings (.csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces) or rows of tasks (.csv, .tsv, or
     /// .jsonl with lines {\"task\":…,\"row\":{…},\"target\":…}), plain, .gz or .zst; `-` is stdin: .dat for

@@ -106,12 +106,22 @@ fn the_guides_name_only_flags_that_exist() {
     // The service is tested where it is built: the tests of `serve` run this one, too.
     let served = cfg!(feature = "serve");
     let of_service = |path: &Path| path.file_name().is_some_and(|name| name == "service.md");
-    for path in files.into_iter().filter(|path| served || !of_service(path)) {
+    // The same holds for agents on a network.
+    let networked = cfg!(feature = "network");
+    let of_network = |path: &Path| path.file_name().is_some_and(|name| name == "network.md");
+    let files = files.into_iter().filter(|path| served || !of_service(path));
+    for path in files.filter(|path| networked || !of_network(path)) {
         let text = std::fs::read_to_string(&path).expect("a page");
+        let text = match text.split_once("\n## On a real network\n") {
+            Some((before, _)) if !networked => before.to_owned(),
+            _ => text,
+        };
         let mut is_code = false;
         for (i, line) in text.lines().enumerate() {
             is_code ^= line.starts_with("```");
-            if !served && line.contains("serve") {
+            let elsewhere =
+                (!served && line.contains("serve")) || (!networked && line.contains("--network"));
+            if elsewhere {
                 continue;
             }
             let faults = faults(line, is_code, &commands, &all);
