@@ -196,10 +196,10 @@ function lesson(card, liked) {
   }
   const others = list.filter((one) => one.id !== card.id && state.marks.get(one.id) !== liked);
   if (!others.length) return null;
-  // More like this than like the worst of the list; less than the best of it.
+  // What is liked belongs above the best of the list, what is refused below the worst of it.
   return liked
-    ? { query, positive: card.id, negative: others[others.length - 1].id }
-    : { query, positive: others[0].id, negative: card.id };
+    ? { query, positive: card.id, negative: others[0].id }
+    : { query, positive: others[others.length - 1].id, negative: card.id };
 }
 
 function canTeach(liked) {

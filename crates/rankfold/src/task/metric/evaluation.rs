@@ -9,7 +9,7 @@ use crate::model::{Knowledge, Metrics, Model};
 use crate::task::inputs::renamed;
 use crate::task::run::{Baseline, Evaluation};
 use crate::task::similarity::classes;
-use crate::{Error, Ids, Real, Result};
+use crate::{Error, Ids, Real, Result, Rows};
 use faer::Mat;
 
 /// Features up to which the baselines are computed that look at all of them together.
@@ -41,12 +41,15 @@ impl Model {
             let found = classes(&data.labels, |i| data.ids.name(i).into_owned());
             let found = found?;
             let found = renamed(names, &data.labels, found);
-            let mut prepared = self.prepare(data.rows, &data.features)?;
-            // Rows of one part may end before those of another do.
-            prepared.rows.widen(self.columns());
+            let prepared = self.prepare(data.rows, &data.features)?;
             unknown_entries += prepared.unknown_entries;
+            // Rows of one part may end before those of another do, or after the model.
+            let columns = self.columns();
+            let known = prepared.rows.iter().map(|row| row.below(columns));
+            let mut known: Rows<R> = known.collect();
+            known.widen(columns);
             Ok(Judged {
-                points: Points::new(&prepared.rows)?,
+                points: Points::new(&known)?,
                 learned: self.embed(&prepared, crate::form::Side::Left)?.values,
                 classes: found,
             })
