@@ -475,6 +475,7 @@ class GossipOptions(Options):
     no_bias: bool
     no_common: bool
     common_ridge: float
+    trust: float | None
     schedule: Literal["stochastic", "parallel"]
     step_a: float | None
     step_b: float
@@ -505,6 +506,7 @@ class GossipOptions(Options):
         no_bias: bool = False,
         no_common: bool = False,
         common_ridge: float = 1.0,
+        trust: float | None = None,
         schedule: Literal["stochastic", "parallel"] = "parallel",
         step_a: float | None = None,
         step_b: float = 0.0,

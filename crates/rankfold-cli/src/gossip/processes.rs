@@ -375,7 +375,10 @@ fn describe(fit: &mut Fit, wish: &Wish<'_>, printed: &[Value], consensus: f64) {
         card.graph = wish.plan.graph.into();
         card.name = None;
     }
+    let init = wish.gossip.get("init").unwrap_or_default();
+    fit.model.card.init.clone_from(&init);
     let more = &mut fit.report.more;
+    more.insert("init".into(), init.into());
     more.remove("name");
     more.remove("neighbors");
     more.insert("network".into(), true.into());

@@ -115,8 +115,10 @@ fn wrong_options_are_refused_with_words() {
         assert!(error.contains(told), "{more}: {error}");
     }
     // The certificate of another name, and a file that is no key.
-    let other = agent("").replace("keys/site-0.pem", "keys/site-1.pem");
+    let other = agent("").replace("keys/site-0", "keys/site-1");
     assert!(refused(&site, &other).contains("is for `site-1`, not for `site-0`"));
+    let mixed = agent("").replace("keys/site-0.pem", "keys/site-1.pem");
+    assert!(refused(&site, &mixed).contains("the key does not fit the certificate"));
     let none = agent("").replace("keys/site-0.key", "items.txt");
     assert!(refused(&site, &none).contains("expected a private key in PEM"));
 }
