@@ -30,7 +30,12 @@ fn main() -> Result<()> {
     let panels = Panels::new(&points, space.rank(), space.is_distance());
     let start = Instant::now();
     std::thread::scope(|scope| {
-        for part in points.chunks(points.len().div_ceil(threads).next_multiple_of(space.rank())) {
+        for part in points.chunks(
+            points
+                .len()
+                .div_ceil(threads)
+                .next_multiple_of(space.rank()),
+        ) {
             let panels = &panels;
             scope.spawn(move || {
                 for queries in part.chunks(TOGETHER * panels.rank()) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use rankfold::{Model, Real};
+use rankfold::{Error, Model, Real};
 use serde_json::json;
 
 use crate::answer::{Rows, view};
@@ -35,6 +35,9 @@ pub struct Publisher<R: 'static> {
     stopped: AtomicBool,
     /// Microseconds that the last view took.
     cost: AtomicU64,
+    /// Threads of its own, half of those that answer: a search that is shared among threads must
+    /// not stand behind a million rows that are being projected.
+    pool: rayon::ThreadPool,
     index: Mutex<Option<Arc<Index>>>,
     indexing: AtomicBool,
     wants_index: bool,
@@ -46,9 +49,18 @@ const LEAST_RECALL: f64 = 0.95;
 const LOOK: Duration = Duration::from_secs(5);
 
 impl<R: Real> Publisher<R> {
-    pub fn new(core: Arc<Core>, index: Option<Arc<Index>>, wants_index: bool) -> Self {
-        Publisher {
+    pub fn new(
+        core: Arc<Core>,
+        index: Option<Arc<Index>>,
+        wants_index: bool,
+        threads: usize,
+    ) -> rankfold::Result<Self> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.div_ceil(2).max(1));
+        let pool = pool.build();
+        let pool = pool.map_err(|e| Error::failure(format!("cannot start a thread: {e}")))?;
+        Ok(Publisher {
             core,
+            pool,
             slot: Mutex::new(None),
             came: Condvar::new(),
             busy: AtomicBool::new(false),
@@ -57,7 +69,7 @@ impl<R: Real> Publisher<R> {
             index: Mutex::new(index),
             indexing: AtomicBool::new(false),
             wants_index,
-        }
+        })
     }
 
     /// How long the last view took to make.
@@ -89,7 +101,9 @@ impl<R: Real> Publisher<R> {
         while let Some(news) = self.wait() {
             let start = Instant::now();
             let index = self.index.lock().ok().and_then(|index| index.clone());
-            let made = view(news.model.clone(), &news.rows, index);
+            let made = self
+                .pool
+                .install(|| view(news.model.clone(), &news.rows, index));
             let took = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.cost.store(took, Ordering::Relaxed);
             match made {
@@ -135,7 +149,7 @@ impl<R: Real> Publisher<R> {
         let started = thread.spawn({
             let this = self.clone();
             move || {
-                this.renew_now(&news);
+                this.pool.install(|| this.renew_now(&news));
                 this.indexing.store(false, Ordering::SeqCst);
             }
         });

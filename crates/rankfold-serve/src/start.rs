@@ -328,7 +328,8 @@ fn begin<R: Real>(
     let mut end: Box<dyn Fn() + Send> = Box::new(|| {});
     let mut thread = None;
     if let Some((learning, journal, state)) = learning {
-        let publisher = Arc::new(Publisher::new(core.clone(), index, wants_index));
+        let publisher = Publisher::new(core.clone(), index, wants_index, options.threads)?;
+        let publisher = Arc::new(publisher);
         let named = |name: &str| std::thread::Builder::new().name(name.into());
         let run = publisher.clone();
         named("publish").spawn(move || run.run()).map_err(threads)?;
