@@ -100,10 +100,7 @@ impl Run {
     fn read(path: &Path) -> Result<Self> {
         let mut lines = Lines::open(path)?;
         let mut points = Vec::new();
-        loop {
-            let Some(line) = lines.next_line()? else {
-                break;
-            };
+        while let Some(line) = lines.next_line()? {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
