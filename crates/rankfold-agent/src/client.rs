@@ -173,9 +173,7 @@ fn reason(status: &Status) -> String {
         .downcast_ref::<io::Error>()
         .is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
     match status.code() {
-        tonic::Code::Unavailable | tonic::Code::Unknown if gone => {
-            "nothing listens there".into()
-        }
+        tonic::Code::Unavailable | tonic::Code::Unknown if gone => "nothing listens there".into(),
         tonic::Code::Unavailable | tonic::Code::Unknown => {
             format!("{innermost}; it turns away whoever is neither its neighbor nor itself")
         }
