@@ -37,7 +37,7 @@ fn a_hostile_neighbor_does_little() {
         vec!["--neighbor".into(), site.neighbor(2)],
     ]
     .concat();
-    let more = [&given[..], &["--wait", "3", "--slow", "3"]].concat();
+    let more = [&given[..], &["--wait", "3", "--slow", "20"]].concat();
     let first = site.start("first", &arguments, &more);
     let path = [site.alone(1), vec!["--neighbor".into(), site.neighbor(0)]].concat();
     let second = site.start("second", &path, &more);
@@ -67,7 +67,7 @@ fn send_nonsense(site: &Site, over: &AtomicBool) {
     };
     let address = format!("127.0.0.1:{}", site.ports[0]);
     let line = Line::new(&identity, "site-0", &address, Duration::from_secs(20)).unwrap();
-    let list = site.until(0, "an answer", |_| true);
+    let list = site.until(0, "rounds", |s| s["cost"].is_number());
     assert_eq!(list["items"], 30);
     let mut list = None;
     for number in 1.. {
