@@ -622,7 +622,7 @@ impl<'a> Life<'_, '_, 'a> {
             self.next_exchange();
             self.hear()?;
             self.step();
-            if self.saved.round % 100 == 0 || self.saved.round == 1 {
+            if self.saved.round.is_multiple_of(100) || self.saved.round == 1 {
                 let cost = self.member.cost();
                 tracing::info!(round = self.saved.round, cost, "learning");
             }
@@ -675,7 +675,10 @@ impl<'a> Life<'_, '_, 'a> {
         let count = self.order.len();
         let since = Instant::now();
         let mut asked: Option<String> = None;
-        while count > 0 {
+        if count == 0 {
+            return;
+        }
+        loop {
             let now = Instant::now();
             let mut inner = self.network.shared.lock();
             // In the order of turns, whoever has said something.

@@ -145,7 +145,7 @@ fn what_has_no_other_rank_is_refused_in_words() {
     place.run(&[&full[..], &["--steps", "9", "-q"]].concat());
     refused(&["f", "-o", "e", "--rank", "1"], "stored in full");
     place.write("d.txt", "a b 1\na c 2\nb c 1.5\na d 2\nb d 2\nc d 1\n");
-    place.run(&["train", "kernel", "d.txt", "--mds", "-o", "p", "-q"]);
+    place.run(&["train", "kernel", "--mds", "d.txt", "-o", "p", "-q"]);
     refused(&["p", "-o", "e", "--rank", "1"], "train it again");
     let clicks: String = (0..40)
         .map(|i| format!("u{},i{}\n", i % 8, (i * 3 + i / 8) % 10))
