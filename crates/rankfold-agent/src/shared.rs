@@ -5,7 +5,7 @@
 
 use rankfold::Ids;
 use rankfold::faer::Mat;
-use rankfold::gossip::{Accord, Letter, Limits, Parcel, Refusal, Snapshot, name_id};
+use rankfold::gossip::{Accord, LAST_ROUND, Letter, Limits, Parcel, Refusal, Snapshot, name_id};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -394,6 +394,9 @@ impl Shared {
         let Some(neighbor) = neighbors.get_mut(name) else {
             return Err(refused("stranger", "not a neighbor"));
         };
+        if letter.round > LAST_ROUND {
+            return Err(refused("garbage", Refusal::Round(letter.round).to_string()));
+        }
         if letter.rank != rank as u64 {
             let text = format!("rank {} where {rank} is expected", letter.rank);
             return Err(refused("rank", text));

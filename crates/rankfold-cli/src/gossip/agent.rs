@@ -154,6 +154,15 @@ pub struct RunAgent {
     options: Table<Site>,
 }
 
+/// Ends a thread that listens when it goes out of scope.
+struct Over<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
 /// The names of a file, one a line.
 pub fn read_names(path: &Path) -> Result<Ids> {
     let mut lines = Lines::open(path)?;
@@ -269,9 +278,9 @@ impl RunAgent {
                     std::thread::sleep(Duration::from_millis(100));
                 }
             });
-            let outcome = rankfold_agent::run(&settings, options, data, list, &stop);
-            listening.store(false, std::sync::atomic::Ordering::SeqCst);
-            outcome
+            // Also where the agent panics: the thread above must not outlive it.
+            let _over = Over(&listening);
+            rankfold_agent::run(&settings, options, data, list, &stop)
         });
         let outcome = outcome.map_err(|e| match (&e.file, &e.option) {
             (None, None) if e.kind == rankfold::ErrorKind::Input => e.in_file(&self.data),
