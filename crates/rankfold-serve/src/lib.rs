@@ -1,8 +1,8 @@
 //! A service that answers from a model over HTTP, and learns from what it is told.
 //!
-//! One thread learns ([`learner`]), and makes what it learned durable ([`journal`]). Another
-//! makes of it what readers see ([`publish`]), and others answer from that ([`answer`],
-//! [`workers`]). [`http`] is between them and the world.
+//! One thread learns (`learner`), and makes what it learned durable (`journal`). Another
+//! makes of it what readers see (`publish`), and others answer from that (`answer`,
+//! `workers`). `http` is between them and the world.
 #![warn(rust_2018_idioms)]
 
 mod answer;
