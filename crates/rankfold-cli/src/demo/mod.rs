@@ -31,15 +31,22 @@ use search::Searches;
 /// the demo learns a low-rank similarity in a few seconds, then every one of
 /// 1,000 other strokes searches the rest: by plain cosine, and by what was
 /// learned.
-///
-/// With --serve the digits are searched in the browser: draw one, find its neighbors, and teach
-/// the model with a click what is more like it.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[cfg_attr(
+    feature = "serve",
+    command(after_help = "Examples:
   rankfold demo
   rankfold demo --report report.html
   rankfold demo --serve
-      the same in the browser, at http://127.0.0.1:8080")]
+      in the browser, at http://127.0.0.1:8080: draw a digit, find its neighbors, and teach the
+      model with a click what is more like it")
+)]
+#[cfg_attr(
+    not(feature = "serve"),
+    command(after_help = "Examples:
+  rankfold demo
+  rankfold demo --report report.html")
+)]
 pub struct Demo {
     /// Also write a page with pictures here
     #[arg(long, value_name = "FILE")]
