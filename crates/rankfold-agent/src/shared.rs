@@ -96,7 +96,8 @@ impl Neighbor {
             sent_bytes: 0,
             received_bytes: 0,
             failed: 0,
-            allowance: 0.0,
+            // All that may come at once, so that a first letter is heard.
+            allowance: f64::INFINITY,
             counted_at: now,
         }
     }
@@ -279,10 +280,11 @@ impl Shared {
         };
         let now = Instant::now();
         let passed = now.duration_since(neighbor.counted_at).as_secs_f64();
-        // Two seconds' worth may come at once.
-        neighbor.allowance = (neighbor.allowance + passed * rate).min(2.0 * rate);
+        // Two seconds' worth may come at once, and one letter at any rate.
+        let most = (2.0 * rate).max(1.0);
+        neighbor.allowance = (neighbor.allowance + passed * rate).min(most);
         neighbor.counted_at = now;
-        match neighbor.allowance >= 1.0 || passed * rate >= 1.0 {
+        match neighbor.allowance >= 1.0 {
             true => {
                 neighbor.allowance -= 1.0;
                 Ok(())
