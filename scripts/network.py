@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Agents as processes on this machine, beside the simulation and batch.
 
-    python3 scripts/network.py movielens|tasks|speed|hostile|life --binary target/release/rankfold \
+    python3 scripts/network.py movielens|tasks|life|namespaces|speed --binary target/release/rankfold \
         --data DATA --keep network.json
 
 Every part prints its table and adds it to the file. All servers bind to 127.0.0.1.
@@ -10,15 +10,10 @@ Every part prints its table and adds it to the file. All servers bind to 127.0.0
 import argparse
 import gzip
 import json
-import math
 import os
 import random
-import shutil
-import signal
-import socket
 import subprocess
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -28,16 +23,6 @@ def call(binary, *arguments, check=True):
     if check and done.returncode:
         raise SystemExit(f"{arguments}: {done.stderr}")
     return json.loads(done.stdout)
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 def metric(binary, model, test, name, *more):
@@ -112,147 +97,6 @@ def tasks(binary, data, folder):
     return rows
 
 
-class Proxy(threading.Thread):
-    """Carries connections to a port, and cuts, delays, blackholes or truncates them."""
-
-    def __init__(self, target):
-        super().__init__(daemon=True)
-        self.target, self.mode, self.share, self.delay = target, "open", 0.0, 0.0
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
-        self.random = random.Random(target)
-        self.open = []
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                client, _ = self.socket.accept()
-            except OSError:
-                return
-            if self.mode == "cut":
-                client.close()
-                continue
-            threading.Thread(target=self.carry, args=(client,), daemon=True).start()
-
-    def carry(self, client):
-        try:
-            server = socket.create_connection(("127.0.0.1", self.target), 5)
-        except OSError:
-            client.close()
-            return
-        pair = (client, server)
-        self.open.append(pair)
-        for one, other in [pair, pair[::-1]]:
-            threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
-
-    def pump(self, one, other):
-        try:
-            while True:
-                some = one.recv(65536)
-                if not some:
-                    break
-                if self.mode == "blackhole":
-                    continue
-                if self.delay:
-                    time.sleep(self.delay * self.random.random())
-                # A failed exchange ends its connection, in the middle of what was said.
-                if self.share and self.random.random() < self.share:
-                    other.sendall(some[: len(some) // 2])
-                    break
-                other.sendall(some)
-        except OSError:
-            pass
-        for end in (one, other):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            end.close()
-
-    def cut(self):
-        self.mode = "cut"
-        for pair in self.open:
-            for end in pair:
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-        self.open.clear()
-
-
-class Agents:
-    """Agents on a path, each reached by its neighbors through proxies."""
-
-    def __init__(self, binary, folder, parts, items, options, rounds, proxies=True):
-        self.binary, self.folder, self.options, self.rounds = binary, folder, options, rounds
-        self.names = [f"site-{i}" for i in range(len(parts))]
-        self.parts, self.items = parts, items
-        self.ports = free_ports(len(parts))
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        arguments = [word for name in self.names for word in ("--name", name)]
-        call(binary, "gossip", "keys", folder / "keys", *arguments)
-        self.edges = [(i, i + 1) for i in range(len(parts) - 1)]
-        self.proxy = {}
-        for a, b in self.edges:
-            for one, other in [(a, b), (b, a)]:
-                self.proxy[one, other] = Proxy(self.ports[other]) if proxies else None
-        self.processes = {}
-        self.slow = {}
-
-    def neighbors(self, i):
-        return [b if a == i else a for a, b in self.edges if i in (a, b)]
-
-    def address(self, i, j):
-        proxy = self.proxy[i, j]
-        return f"{self.names[j]}=127.0.0.1:{proxy.port if proxy else self.ports[j]}"
-
-    def start(self, i):
-        name, keys = self.names[i], self.folder / "keys"
-        neighbors = [word for j in self.neighbors(i) for word in ("--neighbor", self.address(i, j))]
-        command = [
-            self.binary, "--json", "gossip", "agent", "completion", self.parts[i],
-            "-o", self.folder / f"{i}.safetensors", "--name", name, "--listen", f"127.0.0.1:{self.ports[i]}",
-            *neighbors, "--authority", keys / "authority.pem", "--certificate", keys / f"{name}.pem",
-            "--key", keys / f"{name}.key", "--state", self.folder / f"state-{i}", "--items", self.items,
-            "--rounds", self.rounds * len(self.neighbors(i)), "--deadline", 3, "--save-every", 1, "--wait", 20,
-            "--slow", self.slow.get(i, 0), *self.options,
-        ]
-        out, err = open(self.folder / f"{i}.out", "w"), open(self.folder / f"{i}.err", "a")
-        self.processes[i] = subprocess.Popen(list(map(str, command)), stdout=out, stderr=err)
-
-    def status(self, i):
-        name, keys = self.names[i], self.folder / "keys"
-        try:
-            return call(self.binary, "gossip", "status", f"127.0.0.1:{self.ports[i]}", "--authority",
-                        keys / "authority.pem", "--certificate", keys / f"{name}.pem", "--key",
-                        keys / f"{name}.key", "--deadline", 5)
-        except (SystemExit, ValueError):
-            return None
-
-    def until_round(self, i, round_):
-        while True:
-            found = self.status(i)
-            if (found and found["round"] >= round_) or self.processes[i].poll() is not None:
-                return found
-            time.sleep(0.05)
-
-    def finish(self):
-        out = []
-        for i in sorted(self.processes):
-            code = self.processes[i].wait(600)
-            text = (self.folder / f"{i}.out").read_text()
-            out.append((code, json.loads(text) if text else None))
-        return out
-
-    def cost(self):
-        found = self.finish()
-        for code, json_ in found:
-            assert code == 0, [(c, (self.folder / f"{i}.err").read_text()) for i, (c, _) in enumerate(found)]
-        return sum(json_["cost"] for _, json_ in found), found
-
-
 def planted(folder, agents, users=60, items=80, seed=1):
     """Ratings of rank three with noise, a file for each agent."""
     source = random.Random(seed)
@@ -275,97 +119,92 @@ def planted(folder, agents, users=60, items=80, seed=1):
     return parts, names
 
 
-LIFE = ["--rank", 3, "--regularization", 0.01, "--center", 3]
+LIFE = ["--rank", 3, "--regularization", 0.01, "--center", 3, "--rho", 60]
+
+# What goes wrong, as `gossip run --faults` reads it.
+SCRIPTS = {
+    "each piece of a connection ends it halfway with probability .1": {"loss": 0.1},
+    "one agent killed with -9 ten times": {
+        "absent": [{"agent": 2, "from": 0.05 + 0.08 * k, "until": 0.07 + 0.08 * k} for k in range(10)]},
+    "a partition for a third of the run": {"cut": [{"between": [1, 2], "from": 0.33, "until": 0.66}]},
+    "one agent ten times as slow": {"slow": [{"agent": 0, "times": 10}], "pace": 2},
+    "one agent joins late": {"absent": [{"agent": 4, "from": 0, "until": 0.4}]},
+    "delays, and a black hole for a tenth of the run": {
+        "delay": 4, "cut": [{"between": [3, 4], "from": 0.2, "until": 0.3, "silent": True}]},
+    "all of it at once": {
+        "loss": 0.05, "delay": 2, "absent": [{"agent": 2, "from": 0.2, "until": 0.3}],
+        "cut": [{"between": [0, 1], "from": 0.4, "until": 0.7}], "slow": [{"agent": 3, "times": 5}]},
+}
 
 
 def life(binary, data, folder):
-    """A scripted life, against the quiet run of the same agents."""
-    parts, items = planted(folder / "data", 5)
-    options = [*LIFE, "--rho", 60]
-    rounds = 400
-    quiet = Agents(binary, folder / "quiet", parts, items, options, rounds, proxies=False)
-    for i in range(5):
-        quiet.start(i)
-    base, _ = quiet.cost()
+    """Scripts of faults, in the simulation and among processes, against the quiet simulation."""
+    parts, _ = planted(folder / "data", 5)
+    run = ["gossip", "run", "completion", *parts, "--slots", 800, "--trust", 0.5, *LIFE, "-o",
+           folder / "m.safetensors"]
+    base = call(binary, *run)["cost"]
     rows = {"quiet": {"cost": base}}
-
-    def record(name, agents, start, **more):
-        cost, found = agents.cost()
-        failed = sum(n["failed"] for _, j in found for n in j["status"]["neighbors"].values())
-        rows[name] = {"cost": cost, "relative": cost / base - 1, "seconds": time.time() - start,
-                      "failed_exchanges": failed, **more}
-        print(name, rows[name], flush=True)
-
-    def agents_of(name):
-        return Agents(binary, folder / name, parts, items, options, rounds)
-
-    start = time.time()
-    a = agents_of("failing")
-    for proxy in a.proxy.values():
-        proxy.share = 0.1
-    for i in range(5):
-        a.start(i)
-    record("about 30 % of exchanges fail", a, start)
-
-    start = time.time()
-    a = agents_of("killed")
-    a.slow = {i: 10 for i in range(5)}
-    for i in range(5):
-        a.start(i)
-    returns = []
-    for kill in range(10):
-        before = a.until_round(2, 20 * (kill + 1))
-        if a.processes[2].poll() is not None:
-            break
-        a.processes[2].kill()
-        a.processes[2].wait()
-        a.start(2)
-        since = time.time()
-        a.until_round(2, 1)
-        returns.append(time.time() - since)
-    record("one killed with -9 ten times", a, start, kills=len(returns), slowest_return=max(returns))
-
-    start = time.time()
-    a = agents_of("partition")
-    a.slow = {i: 10 for i in range(5)}
-    for i in range(5):
-        a.start(i)
-    a.until_round(0, rounds // 3)
-    for edge in [(1, 2), (2, 1)]:
-        a.proxy[edge].cut()
-    a.until_round(0, 2 * rounds // 3)
-    for edge in [(1, 2), (2, 1)]:
-        a.proxy[edge].mode = "open"
-    record("a partition for a third of the run", a, start)
-
-    start = time.time()
-    a = agents_of("slow")
-    a.slow = {0: 20, 1: 2, 2: 2, 3: 2, 4: 2}
-    for i in range(5):
-        a.start(i)
-    record("a slow agent", a, start)
-
-    start = time.time()
-    a = agents_of("late")
-    a.slow = {i: 10 for i in range(5)}
-    a.options = [*options]
-    for i in range(4):
-        a.start(i)
-    time.sleep(22)
-    a.start(4)
-    record("an agent that joins late", a, start)
-
-    start = time.time()
-    a = agents_of("delayed")
-    for proxy in a.proxy.values():
-        proxy.delay = 0.02
-    a.proxy[3, 4].mode = "blackhole"
-    for i in range(5):
-        a.start(i)
-    time.sleep(8)
-    a.proxy[3, 4].mode = "open"
-    record("delays, and a black hole for 8 s", a, start)
+    for name, script in SCRIPTS.items():
+        path = folder / "faults.json"
+        path.write_text(json.dumps(script))
+        row = {}
+        for kind, more in [("simulation", []), ("network", ["--network"])]:
+            found = call(binary, *run, "--faults", path, *more)
+            row[kind] = found["cost"] / base - 1
+            row[f"{kind} seconds"] = found["seconds"]
+        rows[name] = row
+        print(name, row, flush=True)
     return rows
+
+
+def namespaces(binary, data, folder):
+    """Three agents, each in a network namespace of its own behind a bridge in a fourth. The link of
+    one is down for a while. Needs the rights of root."""
+    parts, items = planted(folder / "data", 3)
+    names = ["site-0", "site-1", "site-2"]
+    call(binary, "gossip", "keys", folder / "keys", *[w for name in names for w in ("--name", name)])
+    keys, rounds = folder / "keys", 300
+    ip = lambda *words: subprocess.run(["ip", *map(str, words)], check=True)
+    spaces = [f"rankfold-{os.getpid()}-{i}" for i in range(4)]
+    hub = spaces[3]
+    quiet = call(binary, "gossip", "run", "completion", *parts, "--slots", 600, "--trust", 0.5, *LIFE,
+                 "-o", folder / "m.safetensors")["cost"]
+    try:
+        for space in spaces:
+            ip("netns", "add", space)
+        ip("-n", hub, "link", "add", "bridge", "type", "bridge")
+        ip("-n", hub, "link", "set", "bridge", "up")
+        for i in range(3):
+            ip("-n", hub, "link", "add", f"port{i}", "type", "veth", "peer", "name", "link", "netns", spaces[i])
+            ip("-n", hub, "link", "set", f"port{i}", "master", "bridge", "up")
+            ip("-n", spaces[i], "address", "add", f"10.77.0.{i + 1}/24", "dev", "link")
+            ip("-n", spaces[i], "link", "set", "link", "up")
+            ip("-n", spaces[i], "link", "set", "lo", "up")
+        running = []
+        for i, name in enumerate(names):
+            neighbors = [j for j in (i - 1, i + 1) if 0 <= j < 3]
+            command = [
+                "ip", "netns", "exec", spaces[i], binary, "--json", "gossip", "agent", "completion", parts[i],
+                "-o", folder / f"{i}.safetensors", "--name", name, "--listen", f"10.77.0.{i + 1}:7001",
+                *[w for j in neighbors for w in ("--neighbor", f"{names[j]}=10.77.0.{j + 1}:7001")],
+                "--authority", keys / "authority.pem", "--certificate", keys / f"{name}.pem",
+                "--key", keys / f"{name}.key", "--state", folder / f"state-{i}", "--items", items,
+                "--rounds", rounds * len(neighbors), "--deadline", 2, "--slow", 10, *LIFE,
+            ]
+            out = open(folder / f"{i}.out", "w")
+            running.append(subprocess.Popen(list(map(str, command)), stdout=out))
+        time.sleep(2)
+        ip("-n", hub, "link", "set", "port2", "down")
+        time.sleep(4)
+        ip("-n", hub, "link", "set", "port2", "up")
+        codes = [one.wait(300) for one in running]
+        found = [json.loads((folder / f"{i}.out").read_text()) for i in range(3)]
+    finally:
+        for space in spaces:
+            subprocess.run(["ip", "netns", "delete", space], stderr=subprocess.DEVNULL)
+    failed = sum(n["failed"] for one in found for n in one["status"]["neighbors"].values())
+    cost = sum(one["cost"] for one in found)
+    return {"a link down for 4 s": {"codes": codes, "relative": cost / quiet - 1, "failed_exchanges": failed}}
 
 
 def speed(binary, data, folder):
@@ -397,7 +236,7 @@ def speed(binary, data, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="+", choices=["movielens", "tasks", "life", "speed"])
+    parser.add_argument("parts", nargs="+", choices=["movielens", "tasks", "life", "namespaces", "speed"])
     parser.add_argument("--binary", default="target/release/rankfold")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--keep", type=Path, required=True)

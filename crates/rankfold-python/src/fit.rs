@@ -430,6 +430,7 @@ impl Call<'_, '_> {
             shared,
             edges: edges.as_deref(),
             parts: None,
+            faults: None,
         };
         let mut agents = Vec::new();
         let (model, report, error, _) = self.run(|run| {

@@ -4,13 +4,15 @@ mod data;
 mod features;
 #[cfg(feature = "serve")]
 mod live;
+mod recommend;
 mod report;
 mod search;
+mod shop;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rankfold::eval::{Cosine, Retrieval, retrieval};
 use rankfold::form::Side;
 use rankfold::linalg::principal_coordinates;
@@ -31,12 +33,16 @@ use search::Searches;
 /// the demo learns a low-rank similarity in a few seconds, then every one of
 /// 1,000 other strokes searches the rest: by plain cosine, and by what was
 /// learned.
+///
+/// `rankfold demo recommend` learns what to show to the customers of a made-up shop.
 #[derive(Args)]
 #[cfg_attr(
     feature = "serve",
     command(after_help = "Examples:
   rankfold demo
   rankfold demo --report report.html
+  rankfold demo recommend
+      lists for customers of a made-up shop
   rankfold demo --serve
       in the browser, at http://127.0.0.1:8080: draw a digit, find its neighbors, and teach the
       model with a click what is more like it")
@@ -45,9 +51,20 @@ use search::Searches;
     not(feature = "serve"),
     command(after_help = "Examples:
   rankfold demo
-  rankfold demo --report report.html")
+  rankfold demo --report report.html
+  rankfold demo recommend
+      lists for customers of a made-up shop")
 )]
 pub struct Demo {
+    /// What to show
+    #[arg(value_enum, default_value_t = What::Digits)]
+    what: What,
+
+    /// Also write the choices of the made-up shop here, as a table to try commands on; applies to
+    /// `recommend`
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+
     /// Also write a page with pictures here
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -76,14 +93,29 @@ pub struct Demo {
     listen: std::net::SocketAddr,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// The search among handwritten digits
+    Digits,
+    /// Recommendations in a made-up shop
+    Recommend,
+}
+
 const RANK: usize = 10;
 const STEPS: u64 = 100_000;
 
 impl Demo {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        crate::paths::check(&[self.report.as_deref()], &[])?;
+        crate::paths::check(&[self.report.as_deref(), self.data.as_deref()], &[])?;
         let threads = crate::threads(self.threads);
+        if self.what == What::Recommend {
+            output
+                .given
+                .none_of("`digits`", &["report", "serve", "listen"])?;
+            return recommend::run(self.data.as_deref(), self.seed, threads, output);
+        }
+        output.given.none_of("`recommend`", &["data"])?;
         let (train, test) = data::digits();
         let basis = features::Basis::new(&train);
         let (rows, held_out) = (basis.labelled(&train), basis.labelled(&test));

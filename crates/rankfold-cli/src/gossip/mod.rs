@@ -6,6 +6,10 @@ mod agent;
 mod keys;
 #[cfg(feature = "network")]
 mod processes;
+#[cfg(feature = "network")]
+mod proxy;
+#[cfg(feature = "network")]
+mod rehearse;
 mod run;
 #[cfg(feature = "network")]
 mod status;

@@ -1,6 +1,7 @@
 //! `rankfold gossip run --network`: every agent a process of its own on this machine, with
 //! trial keys. The quickest way to see a network.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -9,14 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rankfold::data::{Ratings, TaskColumns, TaskRows};
-use rankfold::gossip::{Alone, name_id};
+use rankfold::gossip::{Alone, Rehearsal, name_id};
 use rankfold::manifold::Grassmann;
 use rankfold::options::Options;
 use rankfold::task::{Ending, Fit, Gossip, GossipFit, Plan, Site, SiteData, Stop};
 use rankfold::{Error, Model, Real, Result};
+use rankfold_agent::Identity;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::rehearse::{Director, Player};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 
@@ -32,6 +35,7 @@ pub enum Whole<'a> {
 pub struct Wish<'a> {
     pub gossip: &'a Gossip,
     pub plan: Plan,
+    pub faults: Option<&'a Rehearsal>,
 }
 
 /// Options of a whole run that agents have as well.
@@ -71,11 +75,11 @@ pub const NOT_HERE: [&str; 14] = [
 ];
 
 /// Processes that end with this one.
-struct Children(Vec<(String, Child)>);
+struct Children(Vec<Player>);
 
 impl Drop for Children {
     fn drop(&mut self) {
-        for (_, child) in &mut self.0 {
+        for child in self.0.iter_mut().filter_map(|player| player.child.as_mut()) {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -99,52 +103,89 @@ pub fn run<R: Real>(wish: &Wish<'_>, whole: &Whole<'_>, output: &Output) -> Resu
     let program = std::env::current_exe()
         .map_err(|e| Error::failure(format!("this program is not found: {e}")))?;
     let interrupt = Interrupt::watch();
-    let mut children = Children(Vec::new());
-    for i in 0..agents {
-        let mut command = Command::new(&program);
-        command.args(["--json", "gossip", "agent", wish.gossip.kind().name()]);
-        command.arg(at(format!("{i}.jsonl")));
-        let [certificate, key] = rankfold_agent::files(&keys, &name(i));
-        for (flag, value) in [
-            ("--output", at(format!("{i}.safetensors"))),
-            ("--authority", keys.join("authority.pem")),
-            ("--certificate", certificate),
-            ("--key", key),
-            ("--state", at(format!("state-{i}"))),
-            ("--items", at("items.txt".into())),
-        ] {
-            command.arg(flag).arg(value);
-        }
-        command.args(["--name", &name(i), "--listen"]);
-        command.arg(format!("127.0.0.1:{}", ports[i]));
-        let mut degree = 0;
-        for &(a, b) in wish.plan.edges.iter().filter(|(a, b)| *a == i || *b == i) {
-            let other = a + b - i;
-            degree += 1;
-            command.arg("--neighbor");
-            command.arg(format!("{}=127.0.0.1:{}", name(other), ports[other]));
-        }
-        command.args(["--rounds", &(wish.plan.uses * degree.max(1)).to_string()]);
-        command.args(flags(wish.gossip));
-        if let Whole::Tasks(_, columns) = whole {
-            command.args(["--task-column", &columns.task]);
-            command.args(["--target-column", &columns.target]);
-        }
-        let child = command
+    let edges = &wish.plan.edges;
+    let director = wish
+        .faults
+        .map(|script| Director::new(script, edges, &ports));
+    let mut director = director.transpose()?;
+    let degree = |i: usize| edges.iter().filter(|(a, b)| *a == i || *b == i).count() as u64;
+    let rounds = |i: usize| wish.plan.uses * degree(i).max(1);
+    let commands: Vec<Vec<OsString>> = (0..agents)
+        .map(|i| {
+            let [certificate, key] = rankfold_agent::files(&keys, &name(i));
+            let mut words: Vec<OsString> = ["--json", "gossip", "agent"].map(Into::into).into();
+            words.push(wish.gossip.kind().name().into());
+            words.push(at(format!("{i}.jsonl")).into());
+            for (flag, value) in [
+                ("--output", at(format!("{i}.safetensors"))),
+                ("--authority", keys.join("authority.pem")),
+                ("--certificate", certificate),
+                ("--key", key),
+                ("--state", at(format!("state-{i}"))),
+                ("--items", at("items.txt".into())),
+            ] {
+                words.extend([flag.into(), value.into()]);
+            }
+            let mut more = vec!["--name".into(), name(i), "--listen".into()];
+            more.push(format!("127.0.0.1:{}", ports[i]));
+            for &(a, b) in edges.iter().filter(|(a, b)| *a == i || *b == i) {
+                let other = a + b - i;
+                let line = director.as_ref().and_then(|d| d.port(i, other));
+                let port = line.unwrap_or(ports[other]);
+                more.extend([
+                    "--neighbor".into(),
+                    format!("{}=127.0.0.1:{port}", name(other)),
+                ]);
+            }
+            more.extend(["--rounds".into(), rounds(i).to_string()]);
+            more.extend(flags(wish.gossip));
+            more.extend(director.iter().flat_map(|d| d.flags(i)));
+            if let Whole::Tasks(_, columns) = whole {
+                more.extend(["--task-column".into(), columns.task.clone()]);
+                more.extend(["--target-column".into(), columns.target.clone()]);
+            }
+            words.extend(more.into_iter().map(OsString::from));
+            words
+        })
+        .collect();
+    let mut start = |i: usize| -> Result<Child> {
+        Command::new(&program)
+            .args(&commands[i])
             .stdin(Stdio::null())
             .stdout(Stdio::from(file(&at(format!("{i}.out")))?))
             .stderr(Stdio::from(file(&at(format!("{i}.err")))?))
             .spawn()
-            .map_err(|e| Error::failure(format!("{} did not start: {e}", name(i))))?;
-        children.0.push((name(i), child));
+            .map_err(|e| Error::failure(format!("{} did not start: {e}", name(i))))
+    };
+    let mut children = Children(Vec::new());
+    for i in 0..agents {
+        let [certificate, key] = rankfold_agent::files(&keys, &name(i));
+        let late = director.as_ref().is_some_and(|d| d.is_away(i));
+        children.0.push(Player {
+            child: (!late).then(|| start(i)).transpose()?,
+            identity: Identity {
+                authority: keys.join("authority.pem"),
+                certificate,
+                key,
+            },
+            port: ports[i],
+            rounds: rounds(i),
+        });
     }
     output.note(&format!(
         "{agents} processes, answering on 127.0.0.1:{}",
         ports[0]
     ));
-    wait(&mut children, &interrupt, |i| {
-        fs::read_to_string(at(format!("{i}.err"))).unwrap_or_default()
-    })?;
+    let words = |i| fs::read_to_string(at(format!("{i}.err"))).unwrap_or_default();
+    while running(&mut children.0, director.as_ref(), &words)? {
+        if interrupt.requested() {
+            return Err(Error::interrupted("interrupted: nothing was written"));
+        }
+        if let Some(director) = &mut director {
+            director.act(&mut children.0, &mut start)?;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let printed = (0..agents).map(|i| {
         let text = fs::read_to_string(at(format!("{i}.out"))).unwrap_or_default();
         serde_json::from_str(text.trim())
@@ -266,38 +307,34 @@ fn write_parts(whole: &Whole<'_>, parts: &[usize], folder: &Path) -> Result<()> 
     Ok(())
 }
 
-/// Waits for all processes. Where one fails, its words are the error.
-fn wait(
-    children: &mut Children,
-    interrupt: &Interrupt,
-    words: impl Fn(usize) -> String,
-) -> Result<()> {
-    loop {
-        let mut running = false;
-        for (i, (name, child)) in children.0.iter_mut().enumerate() {
-            match child.try_wait() {
-                Ok(None) => running = true,
-                Ok(Some(status)) if status.success() => {}
-                Ok(Some(_)) => {
-                    let words = words(i);
-                    let json: Option<Value> = serde_json::from_str(words.trim()).ok();
-                    let message = json
-                        .as_ref()
-                        .and_then(|json| json["error"]["message"].as_str())
-                        .unwrap_or(words.trim());
-                    return Err(Error::failure(format!("{name}: {message}")));
-                }
-                Err(e) => return Err(Error::failure(format!("{name}: {e}"))),
+/// Whether an agent is at work or will be. Where one fails, its words are the error.
+fn running(
+    players: &mut [Player],
+    director: Option<&Director<'_>>,
+    words: &dyn Fn(usize) -> String,
+) -> Result<bool> {
+    let mut running = false;
+    for (i, player) in players.iter_mut().enumerate() {
+        let Some(child) = &mut player.child else {
+            running |= director.is_some_and(|d| d.is_away(i));
+            continue;
+        };
+        match child.try_wait() {
+            Ok(None) => running = true,
+            Ok(Some(status)) if status.success() => {}
+            Ok(Some(_)) => {
+                let words = words(i);
+                let json: Option<Value> = serde_json::from_str(words.trim()).ok();
+                let message = json
+                    .as_ref()
+                    .and_then(|json| json["error"]["message"].as_str())
+                    .unwrap_or(words.trim());
+                return Err(Error::failure(format!("{}: {message}", name(i))));
             }
+            Err(e) => return Err(Error::failure(format!("{}: {e}", name(i)))),
         }
-        if !running {
-            return Ok(());
-        }
-        if interrupt.requested() {
-            return Err(Error::interrupted("interrupted: nothing was written"));
-        }
-        std::thread::sleep(Duration::from_millis(50));
     }
+    Ok(running)
 }
 
 /// The model of all users or tasks in the mean subspace, with what the agents agreed on.

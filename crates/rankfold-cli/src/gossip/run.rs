@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rankfold::data::{RatingColumns, Ratings, TaskRows, read_edges};
+use rankfold::gossip::Rehearsal;
 use rankfold::options::Options;
 use rankfold::task::{
     Divided, Fit, Gossip, GossipData, GossipFit, GossipTask, Run, TaskData, join_ratings,
@@ -103,6 +104,15 @@ pub struct RunAgents {
     #[arg(long, value_name = "FILE", conflicts_with = "graph")]
     edges: Option<PathBuf>,
 
+    /// Rehearse faults: a JSON file that says what goes wrong in the run, with or without
+    /// `--network`
+    ///
+    /// For example {"loss": 0.1, "absent": [{"agent": 2, "from": 0.3, "until": 0.5}],
+    /// "cut": [{"between": [0, 1], "from": 0.4, "until": 0.7}], "slow": [{"agent": 1, "times":
+    /// 10}]}. Times are shares of the run; an agent that is absent from 0 comes late.
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+
     /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
     /// `completion` [default: user,item,rating]
     #[arg(long, value_name = "USER,ITEM,RATING")]
@@ -145,6 +155,7 @@ impl RunAgents {
         }
         self.check_paths()?;
         let edges = self.edges.as_ref().map(read_edges).transpose()?;
+        let faults = self.faults.as_deref().map(read_faults).transpose()?;
         let (columns, ratings, tasks);
         let (shared, parts) = match options.kind() {
             GossipTask::Completion => {
@@ -197,11 +208,14 @@ impl RunAgents {
             shared,
             edges: edges.as_deref(),
             parts: parts.as_deref(),
+            faults: faults.as_ref(),
         };
         drive.run(
             |run| self.learn(options, data, run, output),
-            |e| match (e.about, &self.edges) {
-                (Some("edges"), Some(path)) => Error { about: None, ..e }.in_file(path),
+            |e| match (e.about, &self.edges, &self.faults) {
+                (Some("edges"), Some(path), _) | (Some("faults"), _, Some(path)) => {
+                    Error { about: None, ..e }.in_file(path)
+                }
                 _ => e.in_file(&self.data[0]),
             },
         )
@@ -289,7 +303,12 @@ impl RunAgents {
         use super::processes::{Whole, Wish, run};
         let plan = options.plan(&data)?;
         let gossip = &options.clone().rank(plan.rank);
-        let wish = Wish { gossip, plan };
+        let faults = data.faults;
+        let wish = Wish {
+            gossip,
+            plan,
+            faults,
+        };
         let usual = Default::default();
         let whole = match &data.shared {
             Divided::Ratings(ratings) => Whole::Ratings(ratings),
@@ -327,7 +346,8 @@ impl RunAgents {
 
     fn check_paths(&self) -> Result<()> {
         let files = self.data.iter().map(|path| Some(path.as_path()));
-        let inputs: Vec<_> = files.chain([self.edges.as_deref()]).collect();
+        let scripts = [self.edges.as_deref(), self.faults.as_deref()];
+        let inputs: Vec<_> = files.chain(scripts).collect();
         self.files.check(&self.output, &inputs)?;
         // A default number of agents is only ever lowered.
         let agents = self.options.0.agent_count().max(self.data.len());
@@ -337,4 +357,10 @@ impl RunAgents {
         outputs.extend(agents.iter().map(|path| Some(path.as_path())));
         paths::check(&outputs, &inputs)
     }
+}
+
+/// The script of a rehearsal.
+fn read_faults(path: &Path) -> Result<Rehearsal> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::reading(path, &e))?;
+    Rehearsal::parse(&text).map_err(|e| e.in_file(path))
 }

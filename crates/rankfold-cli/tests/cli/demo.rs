@@ -19,3 +19,36 @@ fn the_demo_improves_the_search_and_writes_its_report() {
         said.stdout
     );
 }
+
+#[test]
+fn the_shop_is_learned_and_its_choices_can_be_used() {
+    let place = Place::new();
+    let words = ["demo", "recommend", "--json", "--data", "clicks.csv"];
+    let shown = place.run(&words).json();
+    for metric in ["ndcg_at_10", "recall_at_10", "hit_rate_at_10"] {
+        let value = |part: &str| shown[part][metric].as_f64().expect("a number");
+        assert!(value("after") > 1.5 * value("before"), "{metric}: {shown}");
+    }
+    assert_eq!(shown["lists"].as_array().map(Vec::len), Some(3), "{shown}");
+    assert!(
+        place
+            .read("clicks.csv")
+            .starts_with("user,item\ncustomer-0,")
+    );
+    let split = [
+        "split",
+        "clicks.csv",
+        "-o",
+        "c",
+        "--by",
+        "user",
+        "--test",
+        "0.2",
+    ];
+    assert_eq!(place.run(&split).code, 0);
+    let said = place.run(&["demo", "recommend", "--report", "r.html"]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("applies only to"), "{}", said.stderr);
+    let said = place.run(&["demo", "--data", "clicks.csv"]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+}

@@ -3,4 +3,5 @@
 mod commands;
 mod hostile;
 mod life;
+mod rehearsal;
 mod support;

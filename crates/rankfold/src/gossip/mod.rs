@@ -27,6 +27,7 @@ mod message;
 mod own;
 mod parcel;
 mod regressions;
+mod rehearsal;
 mod simulation;
 mod sums;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use letter::{Letter, name_id};
 pub use message::{LAST_ROUND, Message, Refusal, message_size};
 pub use parcel::{Limits, MessagePrecision, Parcel, Snapshot};
 pub use regressions::Regressions;
+pub use rehearsal::{Absence, Rehearsal, Separation, Slowness};
 pub use simulation::{Cut, Death, Faults, Schedule, Settings, Simulation, Status, Steps};
 pub use sums::{Alone, Sums};
 pub use work::{Local, Work};

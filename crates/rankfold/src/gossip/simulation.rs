@@ -78,6 +78,8 @@ pub struct Faults {
     pub deaths: Vec<Death>,
     /// Edges that carry nothing for a while.
     pub cuts: Vec<Cut>,
+    /// Agents that step in one of so many slots only.
+    pub slow: Vec<(usize, u64)>,
 }
 
 /// An agent that stops, forgets all, and comes back from a checkpoint.
@@ -165,6 +167,9 @@ pub(super) fn identity(graph: &Graph, rho: f64, rank: usize, settings: &Settings
     for cut in &faults.cuts {
         list(cut.edges.iter().map(|&edge| edge as u64).collect());
         list(vec![cut.from, cut.until]);
+    }
+    for &(agent, times) in &faults.slow {
+        list(vec![agent as u64, times]);
     }
     out
 }
@@ -490,9 +495,16 @@ impl<W: Work + Clone> Simulation<W> {
 
     /// Lets the agents step that are alive and have somebody to step with.
     fn step(&mut self, with: &[Option<usize>]) {
+        let (slow, now) = (&self.settings.faults.slow, self.slots);
+        let rests = |i: usize| {
+            slow.iter()
+                .any(|&(agent, times)| agent == i && now % times != 0)
+        };
         let agents = self.agents.iter_mut().zip(with).zip(&self.alive);
         let mut turns: Vec<(&mut Agent<W>, usize)> = agents
-            .filter(|(_, alive)| **alive)
+            .enumerate()
+            .filter(|(i, (_, alive))| **alive && !rests(*i))
+            .map(|(_, turn)| turn)
             .filter_map(|((agent, with), _)| with.map(|with| (agent, with)))
             .collect();
         let (steps, slots) = (self.settings.steps, self.slots);

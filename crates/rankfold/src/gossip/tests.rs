@@ -233,6 +233,7 @@ fn a_simulation_goes_on_from_its_checkpoint_to_the_bit() {
             from: 5,
             until: 12,
         }],
+        slow: vec![(0, 3)],
     };
     let given = Steps::Given {
         a: 0.1,

@@ -23,7 +23,7 @@ impl Gossip {
     pub(super) fn completion<R: Real>(
         &self,
         ratings: Ratings,
-        (edges, parts): Given<'_>,
+        given: Given<'_>,
         run: Run<'_>,
     ) -> Result<GossipFit> {
         let Ratings {
@@ -33,8 +33,8 @@ impl Gossip {
             repeated,
         } = ratings;
         let (n, m) = entries.shape();
-        let options = &self.for_data((n, "users"), (m, "items"), parts.is_some())?;
-        let division = Division::new(options.agents, n, parts);
+        let options = &self.for_data((n, "users"), (m, "items"), given.parts.is_some())?;
+        let division = Division::new(options.agents, n, given.parts);
         let all = entries.part(Part::All);
         let center = options.center.unwrap_or_else(|| all.mean());
         let squares = all.mean_square(center) * all.count as f64;
@@ -50,7 +50,7 @@ impl Gossip {
             (0..options.agents).map(share).collect()
         };
         let fingerprint = fingerprint((&users, &items), &entries);
-        let (mut talk, decided) = Talk::new(options, self, edges, fingerprint, run)?;
+        let (mut talk, decided) = Talk::new(options, self, given, fingerprint, run)?;
         let decided = match decided {
             Some(decided) => decided,
             None => Choice {

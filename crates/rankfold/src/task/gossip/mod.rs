@@ -22,7 +22,7 @@ pub use site::{Site, SiteData, SiteState};
 use super::run::{Fit, Run};
 use super::{Learn, TaskData, threads};
 use crate::data::Ratings;
-use crate::gossip::{Graph, Schedule};
+use crate::gossip::{Graph, Rehearsal, Schedule};
 use crate::model::{Model, Standardize};
 use crate::options::{Options, Range};
 use crate::task::Clip;
@@ -172,8 +172,13 @@ options! {
     }
 }
 
-/// Who talks to whom and who owns what, where that is given.
-type Given<'a> = (Option<&'a [(usize, usize)]>, Option<&'a [usize]>);
+/// Who talks to whom, who owns what and what goes wrong, where that is given.
+#[derive(Debug, Clone, Copy)]
+struct Given<'a> {
+    edges: Option<&'a [(usize, usize)]>,
+    parts: Option<&'a [usize]>,
+    faults: Option<&'a Rehearsal>,
+}
 
 /// What agents learn from.
 #[derive(Debug, Clone)]
@@ -185,6 +190,8 @@ pub struct GossipData<'a> {
     /// How many users or tasks each agent has, one after the other; without it they have
     /// even shares.
     pub parts: Option<&'a [usize]>,
+    /// What goes wrong in the run, to see what it costs.
+    pub faults: Option<&'a Rehearsal>,
 }
 
 /// Data that agents divide among them, in the order in which users or tasks first came.
@@ -215,6 +222,7 @@ impl<'a> From<Divided<'a>> for GossipData<'a> {
             shared,
             edges: None,
             parts: None,
+            faults: None,
         }
     }
 }
@@ -324,18 +332,20 @@ impl Gossip {
     /// checkpoints. `R` is the precision of stored ratings models.
     pub fn fit_agents<R: Real>(&self, data: GossipData<'_>, run: Run<'_>) -> Result<GossipFit> {
         self.check()?;
-        let (edges, parts) = (data.edges, data.parts);
+        let given = Given {
+            edges: data.edges,
+            parts: data.parts,
+            faults: data.faults,
+        };
         let mut options = self.published();
-        if let Some(parts) = parts {
+        if let Some(parts) = given.parts {
             options.agents = parts.len();
         }
         match (data.shared, self.task) {
             (Divided::Ratings(ratings), GossipTask::Completion) => {
-                options.completion::<R>(ratings.into_owned(), (edges, parts), run)
+                options.completion::<R>(ratings.into_owned(), given, run)
             }
-            (Divided::Tasks(tasks), GossipTask::Multitask) => {
-                options.multitask(tasks, (edges, parts), run)
-            }
+            (Divided::Tasks(tasks), GossipTask::Multitask) => options.multitask(tasks, given, run),
             (_, task) => Err(Error::option(
                 "task",
                 format!("is `{task}`, which does not learn from such data"),
@@ -363,6 +373,9 @@ impl Gossip {
         let options = options.for_data(count, m, data.parts.is_some())?;
         let division = Division::new(options.agents, count.0, data.parts);
         let (graph, name) = options.graph_of(data.edges)?;
+        if let Some(faults) = data.faults {
+            faults.check(&graph).map_err(|e| e.about("faults"))?;
+        }
         let groups = match options.schedule {
             Schedule::Stochastic => graph.edges().len(),
             Schedule::Parallel => graph.matchings().len(),

@@ -18,7 +18,7 @@ impl Gossip {
     pub(super) fn multitask(
         &self,
         data: TaskData<'_>,
-        (edges, parts): Given<'_>,
+        given: Given<'_>,
         run: Run<'_>,
     ) -> Result<GossipFit> {
         if data.valid.is_some() {
@@ -28,9 +28,9 @@ impl Gossip {
         let (data, columns) = (data.rows, data.columns.unwrap_or(&usual));
         let count = data.names.len();
         let features = (data.features.len(), "features");
-        let options = &self.for_data((count, "tasks"), features, parts.is_some())?;
-        let division = Division::new(options.agents, count, parts);
-        let (mut talk, decided) = Talk::new(options, self, edges, fingerprint(data), run)?;
+        let options = &self.for_data((count, "tasks"), features, given.parts.is_some())?;
+        let division = Division::new(options.agents, count, given.parts);
+        let (mut talk, decided) = Talk::new(options, self, given, fingerprint(data), run)?;
         let mut frame = options.frame();
         if let Some(decided) = &decided {
             frame.regularization = Some(decided.regularization);

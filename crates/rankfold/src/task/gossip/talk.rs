@@ -2,9 +2,9 @@
 //! driver that all batch solvers have.
 
 use super::crowd::Crowd;
-use super::{Gossip, GossipGeometry, GossipInit};
+use super::{Given, Gossip, GossipGeometry, GossipInit};
 use crate::batch::{Ended, SolverState};
-use crate::gossip::{Euclidean, Graph, Settings, Simulation, Status, Steps, Work, alone};
+use crate::gossip::{Euclidean, Faults, Graph, Settings, Simulation, Status, Steps, Work, alone};
 use crate::linalg::qf;
 use crate::model::{GossipCard, Metrics, Model, Standardize};
 use crate::parallel::map_blocks;
@@ -44,6 +44,9 @@ pub(super) struct Talk<'a, 'r> {
     graph_name: &'static str,
     slots: u64,
     every: u64,
+    /// What goes wrong in the run, and what does now: trials are spared.
+    script: Faults,
+    faults: Faults,
     /// Where a checkpoint stands.
     resumed: Option<SolverState>,
 }
@@ -53,12 +56,18 @@ impl<'a, 'r> Talk<'a, 'r> {
     pub fn new(
         options: &'a Gossip,
         given: &Gossip,
-        edges: Option<&[(usize, usize)]>,
+        given_data: Given<'_>,
         fingerprint: u64,
         run: Run<'r>,
     ) -> Result<(Self, Option<Decided>)> {
-        let (graph, graph_name) = options.graph_of(edges)?;
+        let (graph, graph_name) = options.graph_of(given_data.edges)?;
         let slots = options.usual_slots(&graph);
+        let script = match given_data.faults {
+            Some(script) => script
+                .faults(&graph, slots)
+                .map_err(|e| e.about("faults"))?,
+            None => Faults::default(),
+        };
         let every = options.curve_every.unwrap_or((slots / 50).max(1));
         // Other edges are another run.
         let ends = graph
@@ -78,6 +87,8 @@ impl<'a, 'r> Talk<'a, 'r> {
             graph_name,
             slots,
             every,
+            script,
+            faults: Faults::default(),
             resumed: resumed.map(|resumed| resumed.solver),
         };
         Ok((talk, decided.transpose()?))
@@ -162,7 +173,7 @@ impl<'a, 'r> Talk<'a, 'r> {
             seed: self.options.seed,
             threads: self.options.thread_count(),
             trust: self.options.trust,
-            ..Settings::default()
+            faults: self.faults.clone(),
         }
     }
 
@@ -191,6 +202,7 @@ impl<'a, 'r> Talk<'a, 'r> {
         decided: &Decided,
     ) -> Result<Crowd<W>> {
         self.driver.decided(decided)?;
+        self.faults = self.script.clone();
         let steps = self.steps(decided);
         let mut crowd = match (self.resumed.take(), self.options.geometry) {
             (None, _) => {
