@@ -175,10 +175,10 @@ def namespaces(binary, data, folder):
         ip("-n", hub, "link", "add", "bridge", "type", "bridge")
         ip("-n", hub, "link", "set", "bridge", "up")
         for i in range(3):
-            ip("-n", hub, "link", "add", f"port{i}", "type", "veth", "peer", "name", "link", "netns", spaces[i])
+            ip("-n", hub, "link", "add", f"port{i}", "type", "veth", "peer", "name", "wire", "netns", spaces[i])
             ip("-n", hub, "link", "set", f"port{i}", "master", "bridge", "up")
-            ip("-n", spaces[i], "address", "add", f"10.77.0.{i + 1}/24", "dev", "link")
-            ip("-n", spaces[i], "link", "set", "link", "up")
+            ip("-n", spaces[i], "address", "add", f"10.77.0.{i + 1}/24", "dev", "wire")
+            ip("-n", spaces[i], "link", "set", "wire", "up")
             ip("-n", spaces[i], "link", "set", "lo", "up")
         running = []
         for i, name in enumerate(names):
