@@ -104,8 +104,7 @@ pub struct RunAgents {
     #[arg(long, value_name = "FILE", conflicts_with = "graph")]
     edges: Option<PathBuf>,
 
-    /// Rehearse faults: a JSON file that says what goes wrong in the run, with or without
-    /// `--network`
+    /// Rehearse faults: a JSON file that says what goes wrong in the run
     ///
     /// For example {"loss": 0.1, "absent": [{"agent": 2, "from": 0.3, "until": 0.5}],
     /// "cut": [{"between": [0, 1], "from": 0.4, "until": 0.7}], "slow": [{"agent": 1, "times":
