@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rankfold::online::Rule;
-use rankfold::task::{Event, Fit, Run, Stop, Unit};
-use rankfold::{Error, ErrorKind, Result};
+use rankfold::task::{CurvePoint, Event, Fit, Run, Stop, Unit};
+use rankfold::{Error, ErrorKind, Model, Result};
 use serde_json::{Value, json};
 
 use crate::curve::Curve;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, shown};
+use crate::page::{Section, maps, trained};
 use crate::paths;
 use crate::shared_options::RunFiles;
 
@@ -50,6 +51,17 @@ impl<'a> Drive<'a> {
         fit: impl FnOnce(Run<'_>) -> Result<Fit>,
         placed: impl Fn(Error) -> Error,
     ) -> Result<()> {
+        let show = |model: &Model| Ok(vec![maps::of_model(model, None)?]);
+        self.run_showing(fit, placed, show)
+    }
+
+    /// The same with what a page shows of the model, where one is asked for.
+    pub fn run_showing(
+        &self,
+        fit: impl FnOnce(Run<'_>) -> Result<Fit>,
+        placed: impl Fn(Error) -> Error,
+        show: impl FnOnce(&Model) -> Result<Vec<Section>>,
+    ) -> Result<()> {
         let (output, files) = (self.output, self.files);
         let resumed = files.resumed(output)?;
         if let Some(checkpoint) = &resumed {
@@ -74,6 +86,7 @@ impl<'a> Drive<'a> {
         let saved = RefCell::new(None);
         // Batch solvers measure every iteration: lines are for a twentieth of the run.
         let (mut whole, mut said) = (0, 0);
+        let points = RefCell::new(Points::default());
         let observer = |event: &Event| {
             match event {
                 Event::Progress { done, total } => {
@@ -82,6 +95,9 @@ impl<'a> Drive<'a> {
                     bar.set_position(*done);
                 }
                 Event::Measured(point) => {
+                    if files.report.is_some() {
+                        points.borrow_mut().push(point);
+                    }
                     let mut line =
                         format!("step {}: loss {}", point.counters.steps, shown(point.loss));
                     for (name, value) in &point.metrics {
@@ -131,7 +147,9 @@ impl<'a> Drive<'a> {
             }
             Ok(fit) => {
                 save(self.model, |path| fit.model.save(path))?;
-                self.report(&fit, Some(self.model), earlier + seconds())
+                let seconds = earlier + seconds();
+                self.report(&fit, Some(self.model), seconds)?;
+                self.page(&fit, seconds, points.into_inner(), show)
             }
             Err(error) if error.kind == ErrorKind::Interrupted => {
                 self.interrupted(saved);
@@ -149,7 +167,47 @@ impl<'a> Drive<'a> {
             )),
             None => self.output.note("interrupted: nothing was written"),
         }
+        if let Some(path) = &self.files.report {
+            self.output.note(&format!(
+                "`{}` was not written: a page is made at the end of a run",
+                path.display()
+            ));
+        }
         saved
+    }
+
+    /// Writes the page that was asked for. The model is in its file by then.
+    fn page(
+        &self,
+        fit: &Fit,
+        seconds: f64,
+        points: Points,
+        show: impl FnOnce(&Model) -> Result<Vec<Section>>,
+    ) -> Result<()> {
+        let Some(path) = &self.files.report else {
+            return Ok(());
+        };
+        // A resumed run has measured only the later points.
+        let history = &fit.model.card.history;
+        let points = match history.len() > points.kept.len() {
+            true => history,
+            false => &points.kept,
+        };
+        let command = &self.output.command;
+        let written = show(&fit.model).and_then(|sections| {
+            let mut page = trained::page(fit, self.task, command, seconds, points);
+            sections.into_iter().for_each(|section| page.add(section));
+            trained::add_spectrum(&mut page, &fit.model);
+            page.write(path)
+        });
+        written.map_err(|e| Error {
+            message: format!(
+                "{}; the model is in `{}`, only the report is missing",
+                e.message,
+                self.model.display()
+            ),
+            ..e
+        })
     }
 
     /// Tells what was learned, and where it is.
@@ -228,6 +286,37 @@ impl<'a> Drive<'a> {
             return Ok(());
         }
         self.output.result(&json, &text)
+    }
+}
+
+/// The points of a curve for a page: every second one is dropped when there are too many.
+#[derive(Default)]
+struct Points {
+    kept: Vec<CurvePoint>,
+    /// Points that are left out after one that is kept.
+    between: usize,
+    skipped: usize,
+}
+
+impl Points {
+    const MOST: usize = 2000;
+
+    fn push(&mut self, point: &CurvePoint) {
+        if self.skipped < self.between {
+            self.skipped += 1;
+            return;
+        }
+        self.skipped = 0;
+        self.kept.push(point.clone());
+        if self.kept.len() == Self::MOST {
+            let mut at = 0;
+            self.kept.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+            self.between = 2 * self.between + 1;
+            self.skipped = self.between / 2;
+        }
     }
 }
 

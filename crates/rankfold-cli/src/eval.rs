@@ -1,5 +1,6 @@
 //! `rankfold eval`.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -17,6 +18,9 @@ use serde_json::{Value, json};
 use crate::given::FIELDS;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, shown};
+use crate::page::examples::{self, Found, Kept};
+use crate::page::maps::{self, Titles};
+use crate::page::{Section, measured};
 use crate::paths;
 use crate::rows::{Fields, ScoreName, columns_of, needs_objects, placed, read_rows};
 use crate::task_columns::ColumnsOfTasks;
@@ -159,25 +163,40 @@ pub struct Eval {
         value_parser = clap::value_parser!(u32).range(1..))]
     precision_at: Vec<u32>,
 
+    /// Write a page with pictures of the result here, one .html file that needs no other
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Titles of items for --report, for ratings and recommendations: a table with the columns `item`
+    /// and `title`
+    #[arg(long, value_name = "FILE", requires = "report")]
+    item_names: Option<PathBuf>,
+
     /// Threads [default: all cores]; the result does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 }
 
 /// Options that apply to any model.
-const ALWAYS: [&str; 3] = ["model", "data", "threads"];
+const ALWAYS: [&str; 4] = ["model", "data", "threads", "report"];
 
 impl Eval {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        paths::one_stdin(&[
+        if self.report.as_deref() == Some(Path::new("-")) {
+            return Err(Error::option("report", "needs a file, not `-`"));
+        }
+        let inputs = [
+            Some(self.model.as_path()),
             self.data.as_deref(),
             self.labels.as_deref(),
             self.objects.as_deref(),
             self.object_labels.as_deref(),
             self.pairs.as_deref(),
             self.train.as_deref(),
-        ])?;
+            self.item_names.as_deref(),
+        ];
+        paths::check(&[self.report.as_deref()], &inputs)?;
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
             Knowledge::Similarity(_) => &[
@@ -193,8 +212,8 @@ impl Eval {
             Knowledge::Kernel(_) | Knowledge::Map(_) => {
                 &["labels", "pairs", "clusters", "neighbors"]
             }
-            Knowledge::Completion(_) => &["columns", "train", "top"],
-            Knowledge::Recommend(_) => &["columns", "train", "top", "baselines"],
+            Knowledge::Completion(_) => &["columns", "train", "top", "item_names"],
+            Knowledge::Recommend(_) => &["columns", "train", "top", "baselines", "item_names"],
             Knowledge::Multitask(_) => &[
                 "train",
                 "per_task",
@@ -214,15 +233,27 @@ impl Eval {
                 "DATA is needed: what the model is measured on",
             ));
         }
-        let found = match &model.form {
-            Precise::F32(_) => self.measure::<f32>(&model, output),
-            Precise::F64(_) => self.measure::<f64>(&model, output),
+        let titles = maps::read_titles(self.item_names.as_ref())?;
+        let show = Show {
+            wanted: self.report.is_some(),
+            titles: titles.as_ref(),
+        };
+        let (found, sections) = match &model.form {
+            Precise::F32(_) => self.measure::<f32>(&model, &show, output),
+            Precise::F64(_) => self.measure::<f64>(&model, &show, output),
         }?;
         self.check_finite(&found, output)?;
         for note in &found.notes {
             output.note(note);
         }
-        self.report(&model, &found, start, output)
+        let seconds = start.elapsed().as_secs_f64();
+        self.tell(&model, &found, seconds, output)?;
+        let Some(path) = &self.report else {
+            return Ok(());
+        };
+        let mut page = measured::page(&model, &found, &output.command, seconds);
+        sections.into_iter().for_each(|section| page.add(section));
+        page.write(path)
     }
 
     /// An error of the model itself, in its file.
@@ -253,7 +284,14 @@ impl Eval {
         self.data.as_deref().unwrap_or(Path::new("-"))
     }
 
-    fn measure<R: Real>(&self, model: &Model, output: &Output) -> Result<Evaluation> {
+    /// Measures the model, with examples where a page is wanted.
+    fn measure<R: Real>(
+        &self,
+        model: &Model,
+        show: &Show<'_>,
+        output: &Output,
+    ) -> Result<(Evaluation, Vec<Section>)> {
+        let mut sections = Vec::new();
         let interrupt = Interrupt::watch();
         let bar = output.progress("measured");
         let progress = |done: usize| {
@@ -284,17 +322,39 @@ impl Eval {
                     progress: &progress,
                 };
                 let data = rows(self.labels.as_ref())?;
+                let kept = show.wanted.then(|| Kept::of(&data));
+                let mut nearest = |among: Option<&Kept<R>>| -> Result<()> {
+                    if let Some(rows) = &kept {
+                        let texts = self.texts(model, rows, among)?;
+                        let found = Found {
+                            rows,
+                            among,
+                            score: self.score.map(Into::into),
+                            texts: &|id| texts.get(id).cloned(),
+                        };
+                        sections.push(examples::nearest_rows(model, &found, threads)?);
+                        sections.push(maps::of_rows(model, &rows.data, "rows")?);
+                    }
+                    Ok(())
+                };
                 match &self.objects {
-                    None => evaluate.rows(model, data).map_err(in_data),
+                    None => {
+                        let found = evaluate.rows(model, data).map_err(in_data)?;
+                        nearest(None).map_err(in_data)?;
+                        Ok(found)
+                    }
                     Some(path) => {
                         let vocabulary = model.side(Side::Right).0.vocabulary();
                         let source = self.fields.of_all(path);
                         let labels = self.object_labels.as_ref();
                         let objects = read_rows(&source, vocabulary, labels)?;
+                        let others = show.wanted.then(|| Kept::of(&objects));
                         let found = evaluate.rows_among(model, data, objects);
-                        found.map_err(|e| {
-                            placed(self.in_model(e), self.data(), self.objects.as_ref())
-                        })
+                        let placed =
+                            |e| placed(self.in_model(e), self.data(), self.objects.as_ref());
+                        let found = found.map_err(placed)?;
+                        nearest(others.as_ref()).map_err(placed)?;
+                        Ok(found)
                     }
                 }
             }
@@ -302,8 +362,21 @@ impl Eval {
                 let train = self.train.as_ref();
                 let train = train.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
                 let (data, train) = (rows(self.labels.as_ref())?, train.transpose()?);
+                let kept = show.wanted.then(|| Kept::of(&data));
+                let voters = train.as_ref().filter(|_| show.wanted).map(Kept::of);
                 let found = model.evaluate_metric(data, train, self.k as usize, threads);
-                found.map_err(in_train)
+                let found = found.map_err(in_train)?;
+                if let Some(rows) = &kept {
+                    let asked = Found {
+                        rows,
+                        among: voters.as_ref(),
+                        score: None,
+                        texts: &|_| None,
+                    };
+                    sections.push(examples::nearest_rows(model, &asked, threads)?);
+                    sections.push(maps::of_rows(model, &rows.data, "rows")?);
+                }
+                Ok(found)
             }
             Knowledge::Ranking(_) => {
                 let train = self.train.as_ref();
@@ -312,10 +385,18 @@ impl Eval {
                     read_rows::<R>(&source, model.vocabulary(), None)
                 });
                 let (data, train) = (rows(self.labels.as_ref())?, train.transpose()?);
+                let kept = show.wanted.then(|| Kept::of(&data));
                 let found = model.evaluate_labels(data, train, threads, &progress);
-                found.map_err(in_train)
+                let found = found.map_err(in_train)?;
+                if let Some(rows) = &kept {
+                    let texts = self.texts(model, rows, None)?;
+                    let text = |id: &str| texts.get(id).cloned();
+                    sections.extend(examples::labels(model, rows, &text, threads)?);
+                    sections.push(maps::of_model(model, None)?);
+                }
+                Ok(found)
             }
-            Knowledge::Pairs { .. } => self.pairs::<R>(model),
+            Knowledge::Pairs { .. } => self.pairs::<R>(model, show, &mut sections),
             Knowledge::Completion(_) => {
                 let columns = columns_of::<RatingColumns>(self.columns.as_deref())?;
                 let ratings = Ratings::read(self.data(), &columns)?;
@@ -324,6 +405,13 @@ impl Eval {
                     .map(|path| Ratings::read(path, &columns))
                     .transpose()?;
                 let found = model.evaluate_ratings(&ratings).map_err(in_data)?;
+                if show.wanted {
+                    sections.extend(examples::ratings(model, &ratings, show.titles)?);
+                    let train = train.as_ref();
+                    let lists = examples::rated(model, &ratings, train, show.titles, threads);
+                    sections.push(lists?);
+                    sections.push(maps::of_model(model, show.titles)?);
+                }
                 match train {
                     None => Ok(found),
                     Some(train) => model
@@ -346,11 +434,19 @@ impl Eval {
                     (asked, _) => asked,
                 };
                 let train = train.as_ref();
-                model
-                    .evaluate_lists(&test, train, baselines, top, Some(threads), &go_on)
-                    .map_err(in_data)
+                let found =
+                    model.evaluate_lists(&test, train, baselines, top, Some(threads), &go_on);
+                let found = found.map_err(in_data)?;
+                if show.wanted {
+                    let lists = examples::choices(model, &test, train, show.titles, threads);
+                    sections.push(lists?);
+                    sections.push(maps::of_model(model, show.titles)?);
+                }
+                Ok(found)
             }
-            Knowledge::Kernel(_) | Knowledge::Map(_) => self.items(model, threads),
+            Knowledge::Kernel(_) | Knowledge::Map(_) => {
+                self.items(model, show, &mut sections, threads)
+            }
             Knowledge::Multitask(known) => {
                 let columns = self.tasks.or(Some(&known.card));
                 let data = TaskRows::read(self.data(), &columns)?;
@@ -359,15 +455,25 @@ impl Eval {
                     .map(|path| TaskRows::read(path, &columns))
                     .transpose()?;
                 let found = model.evaluate_tasks(&data, train.as_ref(), threads);
-                found.map_err(in_data)
+                let found = found.map_err(in_data)?;
+                if show.wanted {
+                    sections.push(examples::tasks(model, &data)?);
+                    sections.push(maps::of_model(model, None)?);
+                }
+                Ok(found)
             }
         };
         bar.finish_and_clear();
-        found
+        Ok((found?, sections))
     }
 
     /// Values of pairs are compared with those given.
-    fn pairs<R: Real>(&self, model: &Model) -> Result<Evaluation> {
+    fn pairs<R: Real>(
+        &self,
+        model: &Model,
+        show: &Show<'_>,
+        sections: &mut Vec<Section>,
+    ) -> Result<Evaluation> {
         needs_objects(model, &self.model, self.objects.as_ref())?;
         let Some(pairs) = &self.pairs else {
             let message = "the model predicts values of pairs: give them with --pairs FILE";
@@ -383,11 +489,23 @@ impl Eval {
         let train = train.map(|path| read_pairs(path, &rows, objects.as_ref()));
         let train = train.transpose()?;
         let found = model.evaluate_pairs(&rows, objects.as_ref(), &pairs, train.as_deref());
-        found.map_err(|e| placed(self.in_model(e), self.data(), self.objects.as_ref()))
+        let found =
+            found.map_err(|e| placed(self.in_model(e), self.data(), self.objects.as_ref()))?;
+        if show.wanted {
+            sections.push(examples::pairs(model, &rows, objects.as_ref(), &pairs)?);
+            sections.push(maps::of_rows(model, &rows, "rows")?);
+        }
+        Ok(found)
     }
 
     /// Clusters of items are compared with their labels.
-    fn items(&self, model: &Model, threads: usize) -> Result<Evaluation> {
+    fn items(
+        &self,
+        model: &Model,
+        show: &Show<'_>,
+        sections: &mut Vec<Section>,
+        threads: usize,
+    ) -> Result<Evaluation> {
         let items = model.items()?;
         let rows = match &self.data {
             None => None,
@@ -426,20 +544,32 @@ impl Eval {
             threads,
         });
         let place = self.data.as_ref().or(self.labels.as_ref());
+        if show.wanted && found.is_ok() {
+            sections.push(examples::items(model, labels, threads)?);
+            sections.push(maps::of_model(model, None)?);
+        }
         found.map_err(|e| match place {
             Some(path) => self.in_model(e).in_file(path),
             None => self.in_model(e),
         })
     }
 
-    fn report(
+    /// The texts of the rows that examples may show, by their names, where they are documents.
+    fn texts<R: Real>(
         &self,
         model: &Model,
-        found: &Evaluation,
-        start: Instant,
-        output: &Output,
-    ) -> Result<()> {
-        let seconds = start.elapsed().as_secs_f64();
+        rows: &Kept<R>,
+        among: Option<&Kept<R>>,
+    ) -> Result<HashMap<String, String>> {
+        // Stdin was read already, and rows that are no documents have no texts.
+        if model.vocabulary().is_none() || self.data() == Path::new("-") || among.is_some() {
+            return Ok(HashMap::new());
+        }
+        let names = (0..rows.data.rows.len()).map(|i| rows.data.ids.name(i).into_owned());
+        self.fields.of(self.data()).texts(&names.collect())
+    }
+
+    fn tell(&self, model: &Model, found: &Evaluation, seconds: f64, output: &Output) -> Result<()> {
         let score = self.score.map_or(model.card.score, Score::from).name();
         let baseline = |one: &Baseline| {
             let mut json = json!({ "name": one.name, "metrics": numbers(&one.metrics) });
@@ -515,6 +645,12 @@ impl Eval {
     }
 }
 
+/// What a page is to show.
+struct Show<'a> {
+    wanted: bool,
+    titles: Option<&'a Titles>,
+}
+
 /// The rows of the items, in the order of the items.
 fn ordered(items: &Ids, rows: Labelled<f64>) -> Result<Labelled<f64>> {
     let places: Result<Vec<usize>> = {
@@ -528,18 +664,9 @@ fn ordered(items: &Ids, rows: Labelled<f64>) -> Result<Labelled<f64>> {
     if places.iter().enumerate().all(|(i, row)| i == *row) && rows.rows.len() == places.len() {
         return Ok(rows);
     }
-    let mut labels = Labels::default();
-    for &row in &places {
-        let of = rows.labels.of(row).iter();
-        labels.push(of.map(|&label| rows.labels.names.get(label)));
-    }
-    let mut chosen = rows.rows.select(places.iter().copied());
-    chosen.widen(rows.rows.columns());
     Ok(Labelled {
-        rows: chosen,
-        labels,
         ids: RowIds::Named(items.iter().map(str::to_owned).collect()),
-        features: rows.features.clone(),
+        ..examples::chosen(&rows, &places)
     })
 }
 

@@ -17,6 +17,7 @@ mod item_neighbors;
 mod listed;
 mod neighbors;
 mod output;
+mod page;
 mod paths;
 mod patient;
 mod plot;
@@ -74,11 +75,29 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => return output::usage(&error, &args),
     };
-    let output = output::Output::new(cli.json, cli.quiet, given);
+    let output = output::Output::new(cli.json, cli.quiet, given, typed(&args));
     match cli::run(cli.command, &output) {
         Ok(()) => 0,
         Err(error) => output.fail(&error),
     }
+}
+
+/// The command as a shell would take it again, by the name of the program alone.
+fn typed(args: &[OsString]) -> String {
+    let quoted = |arg: &OsString| {
+        let text = arg.to_string_lossy();
+        let plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+        match !text.is_empty() && text.chars().all(plain) {
+            true => text.into_owned(),
+            false => format!("'{}'", text.replace('\'', "'\\''")),
+        }
+    };
+    let rest = args.iter().skip(1).map(quoted);
+    ["rankfold".to_owned()]
+        .into_iter()
+        .chain(rest)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// How many threads to use: all cores when the user does not say, or says 0.

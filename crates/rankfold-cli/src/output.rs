@@ -19,11 +19,18 @@ pub struct Output {
     quiet: bool,
     /// The flags that were typed.
     pub given: Given,
+    /// The whole command, for pages that say how they were made.
+    pub command: String,
 }
 
 impl Output {
-    pub fn new(json: bool, quiet: bool, given: Given) -> Self {
-        Output { json, quiet, given }
+    pub fn new(json: bool, quiet: bool, given: Given, command: String) -> Self {
+        Output {
+            json,
+            quiet,
+            given,
+            command,
+        }
     }
 
     /// The result of a command: one JSON object, or lines for people.

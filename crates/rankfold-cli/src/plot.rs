@@ -9,9 +9,9 @@ use rankfold::data::{Lines, write_atomically};
 use rankfold::{Error, Result};
 use serde_json::{Map, Value, json};
 
-use crate::chart::path as line_path;
 use crate::chart::scale::{Scale, Ticks, bounds};
 use crate::chart::words::{place, tick};
+use crate::chart::{COLORS, DASHES, path as line_path, spread};
 use crate::output::Output;
 use crate::paths;
 
@@ -72,13 +72,6 @@ impl Over {
 
 /// What a curve counts, and does not measure.
 const COUNTERS: [&str; 4] = ["steps", "seconds", "updates", "refused"];
-
-/// Colors that people with any kind of color vision tell apart (Okabe and Ito), and dashes for
-/// when there are more lines.
-const COLORS: [&str; 6] = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
-];
-const DASHES: [&str; 3] = ["", "7 4", "2 3"];
 
 /// More lines than this cannot be told apart.
 const MOST: usize = COLORS.len() * DASHES.len();
@@ -287,32 +280,5 @@ impl Plot {
             name, top, bottom, y_ticks => labels.collect::<Vec<_>>(),
             lines => drawn.collect::<Vec<_>>(),
         })
-    }
-}
-
-/// The nearest that two numbers beside a panel stand.
-const APART: f64 = 14.0;
-
-/// Places of numbers that would stand at these heights, moved down until none covers another.
-fn spread(heights: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..heights.len()).collect();
-    order.sort_by(|&a, &b| heights[a].total_cmp(&heights[b]));
-    let (mut out, mut free) = (heights.to_vec(), f64::NEG_INFINITY);
-    for i in order {
-        out[i] = out[i].max(free);
-        free = out[i] + APART;
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_beside_a_panel_do_not_cover_each_other() {
-        let placed = spread(&[50.0, 49.0, 10.0, 51.0]);
-        assert_eq!(placed, [63.0, 49.0, 10.0, 77.0]);
-        assert_eq!(spread(&[]), Vec::<f64>::new());
     }
 }

@@ -20,6 +20,10 @@ pub struct RunFiles {
     #[arg(long, value_name = "FILE")]
     pub curve: Option<PathBuf>,
 
+    /// Write a page with pictures of what was learned here, one .html file that needs no other
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
     /// Save the whole state of training here now and then
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
@@ -61,7 +65,11 @@ impl RunFiles {
                 "must be at least 1, found 0",
             ));
         }
-        for (name, path) in [("curve", &self.curve), ("checkpoint", &self.checkpoint)] {
+        for (name, path) in [
+            ("curve", &self.curve),
+            ("report", &self.report),
+            ("checkpoint", &self.checkpoint),
+        ] {
             if path.as_deref() == Some(Path::new("-")) {
                 return Err(Error::option(name, "needs a file, not `-`"));
             }
@@ -69,6 +77,7 @@ impl RunFiles {
         let outputs = [
             Some(model),
             self.curve.as_deref(),
+            self.report.as_deref(),
             self.checkpoint.as_deref(),
         ];
         let inputs: Vec<_> = inputs

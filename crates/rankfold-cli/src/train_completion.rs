@@ -11,6 +11,7 @@ use rankfold::{Completion, Result};
 
 use crate::drive::Drive;
 use crate::output::Output;
+use crate::page::maps;
 use crate::shared_options::{Precision, RunFiles};
 use crate::table::Table;
 
@@ -53,6 +54,10 @@ pub struct TrainCompletion {
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     precision: Precision,
 
+    /// Titles of items for --report: a table with the columns `item` and `title`
+    #[arg(long, value_name = "FILE", requires = "report")]
+    item_names: Option<PathBuf>,
+
     #[command(flatten)]
     files: RunFiles,
 
@@ -64,8 +69,12 @@ impl TrainCompletion {
     pub fn run(self, output: &Output) -> Result<()> {
         let drive = Drive::new(output, &self.output, &self.files, Completion::TASK);
         let options = &self.options.0;
-        self.files.check(&self.output, &[Some(&self.data)])?;
+        self.files.check(
+            &self.output,
+            &[Some(&self.data), self.item_names.as_deref()],
+        )?;
         options.check()?;
+        let titles = maps::read_titles(self.item_names.as_ref())?;
         let ratings = Ratings::read(&self.data, &self.columns)?;
         let valid = self.files.valid.as_ref();
         let valid = valid.map(|path| Ratings::read(path, &self.columns));
@@ -74,12 +83,13 @@ impl TrainCompletion {
             ratings: Cow::Owned(ratings),
             valid: valid.as_ref(),
         };
-        drive.run(
+        drive.run_showing(
             |run| match self.precision {
                 Precision::F32 => options.fit_with::<f32>(data, run),
                 Precision::F64 => options.fit_with::<f64>(data, run),
             },
             |e| e.in_file(&self.data),
+            |model| Ok(vec![maps::of_model(model, titles.as_ref())?]),
         )
     }
 }

@@ -89,7 +89,7 @@ pub struct TrainKernel {
 }
 
 /// Options of maps.
-const OF_MAPS: [&str; 11] = [
+const OF_MAPS: [&str; 12] = [
     "output",
     "mds",
     "coordinates",
@@ -98,6 +98,7 @@ const OF_MAPS: [&str; 11] = [
     "threads",
     "curve",
     "curve_every",
+    "report",
     "checkpoint",
     "checkpoint_every",
     "resume",

@@ -10,6 +10,7 @@ use rankfold::{Metric, Real, Result};
 
 use crate::drive::Drive;
 use crate::output::Output;
+use crate::page::maps;
 use crate::rows::{Fields, read_rows};
 use crate::shared_options::{Precision, RunFiles, in_precision};
 use crate::table::Table;
@@ -107,6 +108,10 @@ impl TrainMetric {
             constraints: constraints.as_deref(),
             valid: valid.as_ref(),
         };
-        drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))
+        drive.run_showing(
+            |run| options.fit_with(data, run),
+            |e| e.in_file(&self.data),
+            |model| Ok(vec![maps::of_rows(model, &rows, "rows")?]),
+        )
     }
 }

@@ -10,6 +10,7 @@ use rankfold::{Pairs, Real, Result};
 
 use crate::drive::Drive;
 use crate::output::Output;
+use crate::page::maps;
 use crate::rows::{Fields, placed, read_rows};
 use crate::shared_options::{Precision, RunFiles, in_precision};
 use crate::table::Table;
@@ -98,9 +99,10 @@ impl TrainPairs {
             pairs: &pairs,
             valid: valid.as_deref(),
         };
-        drive.run(
+        drive.run_showing(
             |run| options.fit_with(data, run),
             |e| placed(e, &self.data, self.objects.as_ref()),
+            |model| Ok(vec![maps::of_rows(model, &rows, "rows")?]),
         )
     }
 }

@@ -11,6 +11,7 @@ use rankfold::{Recommend, Result};
 
 use crate::drive::Drive;
 use crate::output::Output;
+use crate::page::maps;
 use crate::shared_options::RunFiles;
 use crate::table::Table;
 
@@ -58,6 +59,10 @@ pub struct TrainRecommend {
     #[arg(long, value_name = "FILE")]
     item_rows: Option<PathBuf>,
 
+    /// Titles of items for --report: a table with the columns `item` and `title`
+    #[arg(long, value_name = "FILE", requires = "report")]
+    item_names: Option<PathBuf>,
+
     #[command(flatten)]
     files: RunFiles,
 
@@ -69,9 +74,16 @@ impl TrainRecommend {
     pub fn run(self, output: &Output) -> Result<()> {
         let drive = Drive::new(output, &self.output, &self.files, Recommend::TASK);
         let options = &self.options.0;
-        self.files
-            .check(&self.output, &[Some(&self.data), self.item_rows.as_deref()])?;
+        self.files.check(
+            &self.output,
+            &[
+                Some(&self.data),
+                self.item_rows.as_deref(),
+                self.item_names.as_deref(),
+            ],
+        )?;
         options.check()?;
+        let titles = maps::read_titles(self.item_names.as_ref())?;
         let columns = self.columns.clone().unwrap_or_default();
         let choices = Choices::read(&self.data, &columns, self.liked_from)?;
         if choices.ignores_ratings {
@@ -97,6 +109,10 @@ impl TrainRecommend {
             item_rows: item_rows.as_ref(),
             liked_from: self.liked_from,
         };
-        drive.run(|run| options.fit_with(data, run), |e| e.in_file(&self.data))
+        drive.run_showing(
+            |run| options.fit_with(data, run),
+            |e| e.in_file(&self.data),
+            |model| Ok(vec![maps::of_model(model, titles.as_ref())?]),
+        )
     }
 }

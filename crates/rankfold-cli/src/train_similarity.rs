@@ -12,6 +12,7 @@ use rankfold::{Error, Real, Result, Similarity};
 
 use crate::drive::Drive;
 use crate::output::Output;
+use crate::page::maps;
 use crate::rows::{Fields, placed, read_rows};
 use crate::shared_options::{Precision, RunFiles, in_precision};
 use crate::table::Table;
@@ -139,9 +140,10 @@ impl TrainSimilarity {
             triplets: listed.map(Given::List),
             valid: valid.as_ref(),
         };
-        drive.run(
+        drive.run_showing(
             |run| options.fit_with(data, run),
             |e| placed(e, &self.data, self.objects.as_ref()),
+            |model| Ok(vec![maps::of_rows(model, &rows, "rows")?]),
         )
     }
 }

@@ -131,8 +131,8 @@ pub struct DigitPrecision {
 pub fn render(report: &Report) -> Result<String, minijinja::Error> {
     let mut templates = Environment::new();
     // Only names that end in .html are escaped; the style sheet must not be.
-    templates.add_template("style.css", include_str!("style.css"))?;
-    templates.add_template("charts.html", include_str!("charts.html"))?;
+    templates.add_template("style.css", include_str!("../page/style.css"))?;
+    templates.add_template("charts.html", include_str!("../page/charts.html"))?;
     templates.add_template("template.html", include_str!("template.html"))?;
     templates
         .get_template("template.html")?

@@ -1,6 +1,7 @@
 //! `rankfold gossip run`.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use crate::drive::Drive;
 use crate::output::{Output, shown};
+use crate::page::{self, Section, maps};
 use crate::paths;
 use crate::shared_options::{Precision, RunFiles};
 use crate::table::Table;
@@ -209,14 +211,16 @@ impl RunAgents {
             parts: parts.as_deref(),
             faults: faults.as_ref(),
         };
-        drive.run(
-            |run| self.learn(options, data, run, output),
+        let graph = RefCell::new(Section::default());
+        drive.run_showing(
+            |run| self.learn(options, data, run, &graph, output),
             |e| match (e.about, &self.edges, &self.faults) {
                 (Some("edges"), Some(path), _) | (Some("faults"), _, Some(path)) => {
                     Error { about: None, ..e }.in_file(path)
                 }
                 _ => e.in_file(&self.data[0]),
             },
+            |model| Ok(vec![graph.take(), maps::of_model(model, None)?]),
         )
     }
 
@@ -236,8 +240,13 @@ impl RunAgents {
         options: &Gossip,
         data: GossipData<'_>,
         run: Run<'_>,
+        graph: &RefCell<Section>,
         output: &Output,
     ) -> Result<Fit> {
+        let plan = match self.files.report {
+            Some(_) => Some(options.plan(&data)?),
+            None => None,
+        };
         let double = self.precision == Some(Precision::F64);
         let found = match double {
             _ if self.on_network() => self.over_network(options, data, double, output),
@@ -245,6 +254,15 @@ impl RunAgents {
             false => options.fit_agents::<f32>(data, run),
         };
         let mut found = found?;
+        if let Some(plan) = &plan
+            && !found.distances.is_empty()
+        {
+            let what = match options.kind() {
+                GossipTask::Completion => "users",
+                GossipTask::Multitask => "tasks",
+            };
+            graph.replace(page::gossip::graph(&found, plan, what));
+        }
         let consensus = found
             .fit
             .report
@@ -353,6 +371,7 @@ impl RunAgents {
         let agents = self.agent_paths(agents);
         let mut outputs = vec![Some(self.output.as_path()), self.files.curve.as_deref()];
         outputs.push(self.files.checkpoint.as_deref());
+        outputs.push(self.files.report.as_deref());
         outputs.extend(agents.iter().map(|path| Some(path.as_path())));
         paths::check(&outputs, &inputs)
     }

@@ -20,6 +20,7 @@ mod pairs;
 mod plot;
 mod ranking;
 mod recommend;
+mod report;
 mod split;
 #[path = "../support/mod.rs"]
 mod support;

@@ -35,6 +35,18 @@ pub fn votes<R: Real>(
     test: Neighbors<'_, R>,
     threads: usize,
 ) -> Votes {
+    votes_each(k, train, test, threads, |_, _| {})
+}
+
+/// The same, and calls with each row and whether the vote was right.
+#[track_caller]
+pub fn votes_each<R: Real>(
+    k: usize,
+    train: Option<Neighbors<'_, R>>,
+    test: Neighbors<'_, R>,
+    threads: usize,
+    mut each: impl FnMut(usize, bool),
+) -> Votes {
     let among = train.unwrap_or(test);
     assert_eq!(among.rank, test.rank, "coordinates of both");
     let queries: Vec<usize> = (0..test.classes.len()).collect();
@@ -53,6 +65,7 @@ pub fn votes<R: Real>(
         let winner = runs.rev().max_by_key(|run| run.len()).map(|run| run[0]);
         let own = test.classes[query];
         out.wrong += usize::from(winner != Some(own));
+        each(query, winner == Some(own));
         out.strangers += votes.iter().filter(|&&class| class != own).count();
         Ok(())
     };

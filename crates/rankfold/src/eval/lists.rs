@@ -13,7 +13,7 @@ use crate::parallel::map_blocks;
 const BLOCK: usize = 8;
 
 /// What [`lists()`] found: means over the rows that look for something.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Lists {
     /// Discounted gain of the first k, as a share of the best possible.
     pub ndcg: f64,
@@ -29,6 +29,8 @@ pub struct Lists {
     pub auc: f64,
     /// The share of all candidates that are in the list of any row.
     pub coverage: f64,
+    /// The discounted gain of each row; none where it looks for nothing.
+    pub ndcg_of: Vec<Option<f64>>,
     /// Rows that look for something.
     pub rows: usize,
     /// Rows that look for nothing.
@@ -217,7 +219,10 @@ pub fn lists(
     let mut shown = vec![false; candidates];
     let (mut count, mut sums) = (0, [0.0; 6]);
     let mut judged = 0;
-    for row in blocks.into_iter().flatten().flatten() {
+    let mut ndcg_of = Vec::with_capacity(rows);
+    for row in blocks.into_iter().flatten() {
+        ndcg_of.push(row.as_ref().map(|row| row.ndcg));
+        let Some(row) = row else { continue };
         count += 1;
         let precision = row.hits as f64 / k as f64;
         let hit = f64::from(u8::from(row.hits > 0));
@@ -243,6 +248,7 @@ pub fn lists(
         hit_rate: mean(hit_rate),
         map: mean(map),
         auc: auc / f64::from(judged),
+        ndcg_of,
         coverage: shown.iter().filter(|s| **s).count() as f64 / candidates as f64,
         rows: count,
         skipped: rows - count,

@@ -56,6 +56,8 @@ pub struct Retrieval {
     pub precision_at_10: f64,
     /// The same for the numbers of best candidates that were asked for, in their order.
     pub precision_at: Vec<(usize, f64)>,
+    /// The average precision of each row; none where it has nothing to find.
+    pub average_precision: Vec<Option<f64>>,
     /// How many rows there are, the skipped ones included.
     pub rows: usize,
     /// Rows with nothing to find: no other row, or no candidate, has their class.
@@ -215,6 +217,10 @@ fn mean(queries: &[Option<Query>], at: &[usize]) -> Retrieval {
         precision_at_1: at_1 / count as f64,
         precision_at_10: at_10 / count as f64,
         precision_at: at.iter().copied().zip(others).collect(),
+        average_precision: queries
+            .iter()
+            .map(|query| query.as_ref().map(|query| query.average_precision))
+            .collect(),
         rows,
         skipped: rows - count,
     }

@@ -8,6 +8,7 @@ mod completion;
 mod course;
 mod driver;
 mod gossip;
+mod groups;
 mod hold_out;
 mod inputs;
 mod kernel;
@@ -35,6 +36,7 @@ pub use gossip::{
     Divided, Ending, Gossip, GossipData, GossipFit, GossipGeometry, GossipInit, GossipTask,
     GraphShape, Member, Plan, Site, SiteData, SiteState, join_ratings, join_tasks,
 };
+pub use groups::{COUNTS, Group, Grouping, name_of_part, part_of_count};
 pub use inputs::TrainingData;
 pub use kernel::{
     Kernel, KernelConstraints, KernelData, KernelInit, KernelName, KernelStart, KernelTruth, Map,

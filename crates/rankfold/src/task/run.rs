@@ -6,6 +6,7 @@
 //! What is learned does not depend on who observes it.
 
 use super::checkpoint::Checkpoint;
+use super::groups::Grouping;
 use super::similarity::Calibration;
 use crate::model::{Counters, HistoryPoint, Metrics, Model};
 use crate::{Error, Result, choices};
@@ -395,6 +396,8 @@ pub struct Evaluation {
     pub skipped: usize,
     /// Whether the model knows how sure it is, where it says so.
     pub calibration: Option<Calibration>,
+    /// How the model does on parts of the data.
+    pub groupings: Vec<Grouping>,
     /// What the user should know, in words.
     pub notes: Vec<String>,
     /// What else there is to say, by name.
@@ -411,6 +414,7 @@ impl Evaluation {
             unit,
             skipped: 0,
             calibration: None,
+            groupings: Vec::new(),
             notes: Vec::new(),
             more: Map::new(),
         }

@@ -34,6 +34,7 @@ fn plain(scorer: &dyn Scorer, classes: &[u32]) -> Retrieval {
     let mut scores = vec![0.0; rows];
     let (mut count, mut sums) = (0, [0.0; 3]);
     let mut at = AT.map(|k| (k, 0.0));
+    let mut each = vec![None; rows];
     for query in 0..rows {
         scorer.scores(&mut scores, query, 1);
         let others = || (0..rows).filter(|&row| row != query);
@@ -41,7 +42,8 @@ fn plain(scorer: &dyn Scorer, classes: &[u32]) -> Retrieval {
         let scores: Vec<f64> = others().map(|row| scores[row]).collect();
         if relevant.contains(&true) {
             count += 1;
-            sums[0] += average_precision(&scores, &relevant);
+            each[query] = Some(average_precision(&scores, &relevant));
+            sums[0] += each[query].unwrap_or(f64::NAN);
             sums[1] += precision_at(1, &scores, &relevant);
             sums[2] += precision_at(10, &scores, &relevant);
             for (k, sum) in &mut at {
@@ -55,6 +57,7 @@ fn plain(scorer: &dyn Scorer, classes: &[u32]) -> Retrieval {
         precision_at_1,
         precision_at_10,
         precision_at: at.map(|(k, sum)| (k, sum / f64::from(count))).into(),
+        average_precision: each,
         rows,
         skipped: rows - count as usize,
     }
@@ -66,7 +69,14 @@ fn bits(r: &Retrieval) -> Vec<u64> {
     let at = r.precision_at.iter();
     let at = at.flat_map(|&(k, precision)| [k as u64, precision.to_bits()]);
     let counts = [r.rows as u64, r.skipped as u64];
-    means.into_iter().chain(counts).chain(at).collect()
+    let each = r.average_precision.iter();
+    let each = each.map(|found| found.map_or(u64::MAX, f64::to_bits));
+    means
+        .into_iter()
+        .chain(counts)
+        .chain(at)
+        .chain(each)
+        .collect()
 }
 
 fn assert_plain(scorer: &dyn Scorer, classes: &[u32]) {

@@ -1,5 +1,6 @@
 //! Files of documents: JSON lines with a text, and perhaps a label and an id.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::fit::{FitOptions, Fitter};
@@ -93,6 +94,24 @@ impl Documents {
             Ok(())
         })?;
         Ok(names.rows(rows, labels, Features::Numbered))
+    }
+
+    /// The texts of the documents with these names, which are their ids or positions as
+    /// [`Documents::read`] gives them; each is cut after some hundred characters.
+    pub fn texts(&self, wanted: &HashSet<String>) -> Result<HashMap<String, String>> {
+        const LONGEST: usize = 400;
+        let (mut out, mut at) = (HashMap::new(), 0_usize);
+        self.for_each(Lines::open(&self.path)?, Some("id"), |text, _, id| {
+            let name = id.map_or_else(|| at.to_string(), str::to_owned);
+            at += 1;
+            if wanted.contains(&name) {
+                let words = text.split_whitespace().take(LONGEST / 2);
+                let text = words.collect::<Vec<_>>().join(" ");
+                out.insert(name, text.chars().take(LONGEST).collect());
+            }
+            Ok(())
+        })?;
+        Ok(out)
     }
 
     /// Calls `each` with text, label and id of every document that fits the

@@ -4,14 +4,15 @@ use super::Recommendations;
 use crate::batch::Part;
 use crate::data::Ratings;
 use crate::eval::{Hidden, Popularity, Scorer, Wanted, lists};
-use crate::model::{Metrics, Model};
+use crate::model::{Knowledge, Metrics, Model};
 use crate::task::given_up;
+use crate::task::groups::{COUNTS, Group, Grouping, name_of_part, part_of_count};
 use crate::task::recommend::list_metrics;
 use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Result};
 
 /// Errors on their way to metrics.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Errors {
     squares: f64,
     sizes: f64,
@@ -34,6 +35,36 @@ impl Errors {
     }
 }
 
+/// Errors of the model and of the biases, by how much is known of a user or an item.
+struct ByCount(Vec<[Errors; 2]>);
+
+impl ByCount {
+    fn new() -> Self {
+        ByCount(vec![Default::default(); COUNTS])
+    }
+
+    fn add(&mut self, known: u64, model: f64, biases: f64) {
+        let [of_model, of_biases] = &mut self.0[part_of_count(known)];
+        of_model.add(model);
+        of_biases.add(biases);
+    }
+
+    fn grouping(&self, by: &str) -> Grouping {
+        let mut out = Grouping::new(by, "rmse", "ratings", Some("biases"));
+        for (part, [model, biases]) in self.0.iter().enumerate() {
+            if model.count > 0 {
+                out.groups.push(Group {
+                    name: name_of_part(part),
+                    count: model.count,
+                    value: model.metrics()["rmse"],
+                    baseline: Some(biases.metrics()["rmse"]),
+                });
+            }
+        }
+        out
+    }
+}
+
 impl Model {
     /// Measures a model of ratings on others.
     pub fn evaluate_ratings(&self, ratings: &Ratings) -> Result<Evaluation> {
@@ -42,6 +73,11 @@ impl Model {
         let item: Vec<Option<u32>> = ratings.items.iter().map(|i| items.find(i)).collect();
         let rows = ratings.entries.part(Part::All).rows;
         let (mut model, mut biases) = (Errors::default(), Errors::default());
+        let [users_known, items_known] = match &self.knowledge {
+            Knowledge::Completion(known) => &known.biases.count,
+            _ => return Err(self.knowledge.expected("completion")),
+        };
+        let (mut by_user, mut by_item) = (ByCount::new(), ByCount::new());
         let (mut unknown_users, mut unknown_items) = (0, 0);
         for (row, user) in ratings.users.iter().enumerate() {
             let user = users.find(user);
@@ -50,8 +86,12 @@ impl Model {
                 let item = item[j as usize];
                 unknown_users += usize::from(user.is_none());
                 unknown_items += usize::from(item.is_none());
-                model.add(predictor.rating(user, item) - y);
-                biases.add(predictor.baseline(user, item) - y);
+                let error = predictor.rating(user, item) - y;
+                let usual = predictor.baseline(user, item) - y;
+                model.add(error);
+                biases.add(usual);
+                by_user.add(user.map_or(0, |i| users_known[i as usize]), error, usual);
+                by_item.add(item.map_or(0, |j| items_known[j as usize]), error, usual);
             }
         }
         if model.count == 0 {
@@ -61,6 +101,10 @@ impl Model {
         found
             .baselines
             .push(Baseline::new("biases", biases.metrics()));
+        found.groupings = vec![
+            by_user.grouping("ratings of the user in training"),
+            by_item.grouping("ratings of the item in training"),
+        ];
         let note = |count: usize, what: &str| {
             format!("{count} ratings are of {what} that the model does not know")
         };

@@ -90,7 +90,8 @@ impl Gossip {
         let works = crowd.works();
         let (model, lost_rank) = maker.model::<R>(&mean, &works, 0..n, None)?;
         let mut agents = Vec::with_capacity(options.agents);
-        for (i, subspace) in crowd.subspaces()?.iter().enumerate() {
+        let subspaces = crowd.subspaces()?;
+        for (i, subspace) in subspaces.iter().enumerate() {
             let users = division.share(i);
             agents.push(maker.model::<R>(subspace, &works[i..=i], users, Some(i))?.0);
         }
@@ -104,7 +105,11 @@ impl Gossip {
                 format!("{repeated} ratings were replaced by later ones of the same user and item")
             });
         let fit = Fit { model, report };
-        Ok(GossipFit { fit, agents })
+        Ok(GossipFit {
+            fit,
+            agents,
+            distances: talk.distances(&subspaces),
+        })
     }
 }
 

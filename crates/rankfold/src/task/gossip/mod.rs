@@ -251,12 +251,19 @@ pub struct GossipFit {
     pub fit: Fit,
     /// The model of each agent, for its own.
     pub agents: Vec<Model>,
+    /// Neighbors, and how far their subspaces are from each other at the end, in radians; empty
+    /// where agents ran elsewhere.
+    pub distances: Vec<(usize, usize, f64)>,
 }
 
 impl GossipFit {
     /// The model of the mean, with how it came about, and that of each agent.
     pub fn new(fit: Fit, agents: Vec<Model>) -> Self {
-        GossipFit { fit, agents }
+        GossipFit {
+            fit,
+            agents,
+            distances: Vec::new(),
+        }
     }
 }
 

@@ -77,7 +77,8 @@ impl Gossip {
         let mean = crowd.mean()?;
         let whole = shares.model(&mean, 0..count, columns, slots)?;
         let mut models = vec![whole.model];
-        for (i, subspace) in crowd.subspaces()?.iter().enumerate() {
+        let subspaces = crowd.subspaces()?;
+        for (i, subspace) in subspaces.iter().enumerate() {
             let own = division.share(i);
             models.push(shares.model(subspace, own, columns, slots)?.model);
         }
@@ -98,7 +99,11 @@ impl Gossip {
             .with("rows", data.len());
         let fit = Fit { model, report };
         let agents = models;
-        Ok(GossipFit { fit, agents })
+        Ok(GossipFit {
+            fit,
+            agents,
+            distances: talk.distances(&subspaces),
+        })
     }
 
     /// How rows of regressions are seen, as in batch.

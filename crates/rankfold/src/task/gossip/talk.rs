@@ -6,6 +6,7 @@ use super::{Given, Gossip, GossipGeometry, GossipInit};
 use crate::batch::{Ended, SolverState};
 use crate::gossip::{Euclidean, Faults, Graph, Settings, Simulation, Status, Steps, Work, alone};
 use crate::linalg::qf;
+use crate::manifold::Grassmann;
 use crate::model::{GossipCard, Metrics, Model, Standardize};
 use crate::parallel::map_blocks;
 use crate::random::normal_at;
@@ -231,6 +232,13 @@ impl<'a, 'r> Talk<'a, 'r> {
         }
         self.driver.check_interrupted()?;
         Ok(crowd)
+    }
+
+    /// How far the subspaces of neighbors are from each other.
+    pub fn distances(&self, subspaces: &[Mat<f64>]) -> Vec<(usize, usize, f64)> {
+        let edges = self.graph.edges().iter();
+        let apart = |i: usize, j: usize| Grassmann::distance(&subspaces[i], &subspaces[j]);
+        edges.map(|&(i, j)| (i, j, apart(i, j))).collect()
     }
 
     /// What models say of the run.

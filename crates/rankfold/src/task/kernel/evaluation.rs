@@ -9,6 +9,7 @@ use crate::eval::metrics::nmi;
 use crate::eval::{self, Neighbors};
 use crate::linalg::kmeans;
 use crate::model::{Knowledge, Metrics, Model, Precise};
+use crate::task::groups::Grouping;
 use crate::task::run::{Baseline, Evaluation};
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result};
@@ -78,17 +79,27 @@ impl Model {
             Precise::F32(_) => wide(&self.item_coordinates::<f32>()?.values),
             Precise::F64(_) => self.item_coordinates::<f64>()?.values,
         };
-        let voted = |values: &[f64]| {
+        let voted = |values: &[f64], wrong: &mut Vec<Option<f64>>| {
             let items = Neighbors {
                 values,
                 classes: &found,
                 rank: self.rank(),
             };
-            let votes = eval::votes(truth.neighbors, None, items, truth.threads);
+            wrong.resize(n, None);
+            let votes = eval::votes_each(
+                truth.neighbors,
+                None,
+                items,
+                truth.threads,
+                |item, right| {
+                    wrong[item] = Some(f64::from(u8::from(!right)));
+                },
+            );
             ("knn_error".to_owned(), votes.wrong as f64 / n as f64)
         };
         let mut model = judged(&kmeans(&learned, self.rank(), None, clusters, RUNS, seed).of);
-        model.extend([voted(&learned)]);
+        let (mut wrong, mut plain) = (Vec::new(), Vec::new());
+        model.extend([voted(&learned, &mut wrong)]);
         let card = match &self.knowledge {
             Knowledge::Kernel(card) => Some(card),
             _ => None,
@@ -107,7 +118,7 @@ impl Model {
             let start = by_rows(&start);
             let of = kmeans(&start, self.rank(), None, clusters, RUNS, seed).of;
             let mut metrics = judged(&of);
-            metrics.extend([voted(&start)]);
+            metrics.extend([voted(&start, &mut plain)]);
             baselines.push(Baseline::new("start", metrics));
             let again;
             let known = match (truth.constraints, card.drawn) {
@@ -123,7 +134,12 @@ impl Model {
                 baselines.push(Baseline::new("must-link", judged(&of)));
             }
         }
+        let main = baselines.first().map(|one: &Baseline| &one.name[..]);
+        let by_class = Grouping::new("label", "knn_error", "items", main);
+        let plain = main.map(|_| &plain[..]);
+        let by_class = by_class.by_class(&truth.labels.names, &found, &wrong, plain);
         Ok(Evaluation {
+            groupings: vec![by_class],
             baselines,
             ..Evaluation::new(model, n, "items")
         }

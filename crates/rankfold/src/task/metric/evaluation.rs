@@ -4,8 +4,9 @@
 use super::fit::SHRINKAGE;
 use crate::batch::{Points, discriminant, principal};
 use crate::data::Labelled;
-use crate::eval::{Neighbors, Votes, votes};
+use crate::eval::{Neighbors, Votes, votes_each};
 use crate::model::{Knowledge, Metrics, Model};
+use crate::task::groups::Grouping;
 use crate::task::inputs::renamed;
 use crate::task::run::{Baseline, Evaluation};
 use crate::task::similarity::classes;
@@ -60,15 +61,22 @@ impl Model {
         });
         let mut train = train.transpose()?;
         let mut test = ready(data, &mut names)?;
-        order_by_name(&names, train.iter_mut().chain([&mut test]));
+        let ordered = order_by_name(&names, train.iter_mut().chain([&mut test]));
         let error = |found: Votes| -> Metrics {
             let share = found.wrong as f64 / test.classes.len() as f64;
             [("knn_error".to_owned(), share)].into()
         };
+        // 1 for a row whose neighbors vote for another class.
+        let share = |right: bool| f64::from(u8::from(!right));
+        let mut wrong = vec![None; test.classes.len()];
+        let mut plain = wrong.clone();
         let model = {
             let rank = self.rank();
             let among = train.as_ref().map(|t| t.as_seen(&t.learned, rank));
-            error(votes(k, among, test.as_seen(&test.learned, rank), threads))
+            let seen = test.as_seen(&test.learned, rank);
+            error(votes_each(k, among, seen, threads, |row, right| {
+                wrong[row] = Some(share(right));
+            }))
         };
         let mut baselines = Vec::new();
         let d = test.points.features();
@@ -96,11 +104,21 @@ impl Model {
                 let (a, b) = (train.as_ref().map(projected), projected(&test));
                 let among = train.as_ref().zip(a.as_ref());
                 let among = among.map(|(t, values)| t.as_seen(values, rank));
-                let metrics = error(votes(k, among, test.as_seen(&b, rank), threads));
+                let found = votes_each(k, among, test.as_seen(&b, rank), threads, |row, right| {
+                    if baselines.is_empty() {
+                        plain[row] = Some(share(right));
+                    }
+                });
+                let metrics = error(found);
                 baselines.push(Baseline::new(name, metrics));
             }
         }
+        let main = baselines.first().map(|one: &Baseline| &one.name[..]);
+        let by_class = Grouping::new("class", "knn_error", "rows", main);
+        let plain = main.map(|_| &plain[..]);
+        let by_class = by_class.by_class(&ordered, &test.classes, &wrong, plain);
         Ok(Evaluation {
+            groupings: vec![by_class],
             baselines,
             ..Evaluation::new(model, test.classes.len(), "rows")
         }
@@ -129,14 +147,15 @@ impl<R> Judged<R> {
 }
 
 /// Numbers classes by the order of their names, so that ties go to the smallest:
-/// numbers before other names, and by value.
-fn order_by_name<'a, R: 'a>(names: &Ids, judged: impl Iterator<Item = &'a mut Judged<R>>) {
+/// numbers before other names, and by value. Gives the names in that order.
+fn order_by_name<'a, R: 'a>(names: &Ids, judged: impl Iterator<Item = &'a mut Judged<R>>) -> Ids {
     let mut order: Vec<(u32, &str)> = (0..).zip(names.iter()).collect();
     let key = |name: &str| name.parse::<f64>().ok().filter(|v| v.is_finite());
     order.sort_by(|(_, a), (_, b)| match (key(a), key(b)) {
         (Some(x), Some(y)) => x.total_cmp(&y).then(a.cmp(b)),
         (x, y) => x.is_none().cmp(&y.is_none()).then(a.cmp(b)),
     });
+    let ordered = order.iter().map(|(_, name)| *name).collect();
     let mut place = vec![0; order.len()];
     for (new, (old, _)) in (0..).zip(order) {
         place[old as usize] = new;
@@ -146,4 +165,5 @@ fn order_by_name<'a, R: 'a>(names: &Ids, judged: impl Iterator<Item = &'a mut Ju
             .iter_mut()
             .for_each(|c| *c = place[*c as usize]);
     }
+    ordered
 }

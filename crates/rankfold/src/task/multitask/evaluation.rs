@@ -3,6 +3,7 @@
 use super::baselines;
 use crate::data::{FeatureMap, TaskRows};
 use crate::model::{Metrics, Model};
+use crate::task::groups::{Group, Grouping};
 use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Result};
 use serde_json::{Value, json};
@@ -149,10 +150,22 @@ impl Model {
             })
         });
         let judged: Vec<Value> = judged.collect();
+        let mut by_task = Grouping::new("task", "nmse", "rows", Some("mean"));
+        let tallies = judge.0.iter().zip(&mean.0).enumerate();
+        by_task.groups = tallies
+            .filter(|(_, (tally, _))| tally.rows > 0)
+            .map(|(t, (tally, mean))| Group {
+                name: data.names.get(t as u32).to_owned(),
+                count: tally.rows,
+                value: tally.nmse().unwrap_or(f64::NAN),
+                baseline: mean.nmse(),
+            })
+            .collect();
         let constant = judge.0.iter().filter(|t| t.nmse().is_none()).count();
         let absent: Vec<&str> = map.absent().collect();
         let rows = data.len();
         Ok(Evaluation {
+            groupings: vec![by_task],
             baselines,
             skipped: constant,
             ..Evaluation::new(judge.metrics(), rows, "rows")

@@ -4,6 +4,7 @@ use super::inputs::check;
 use crate::data::{Labelled, ValuedPair};
 use crate::form::Side;
 use crate::model::{Knowledge, Metrics, Model};
+use crate::task::groups::{Group, Grouping};
 use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Real, Result};
 
@@ -80,6 +81,28 @@ impl SideMeans {
     }
 }
 
+/// Errors of pairs with small and with large values: a quarter of the pairs each.
+fn by_value(pairs: &[ValuedPair], score: impl Fn(&ValuedPair) -> f64, mean: f64) -> Grouping {
+    let mut sorted: Vec<&ValuedPair> = pairs.iter().collect();
+    sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let mut out = Grouping::new("value", "rmse", "pairs", Some("mean"));
+    let quarter = |i: usize| sorted.len() * i / 4;
+    for part in (0..4).map(|i| &sorted[quarter(i)..quarter(i + 1)]) {
+        if let (Some(first), Some(last)) = (part.first(), part.last()) {
+            let rmse = |found: &dyn Fn(&ValuedPair) -> f64| {
+                errors(part.iter().map(|pair| (found(pair), pair.value)))["rmse"]
+            };
+            out.groups.push(Group {
+                name: format!("{:.4} to {:.4}", first.value, last.value),
+                count: part.len(),
+                value: rmse(&score),
+                baseline: Some(rmse(&|_| mean)),
+            });
+        }
+    }
+    out
+}
+
 impl Model {
     /// The mean of the values that a model of pairs was trained on: what it predicts
     /// of a row it knows nothing of.
@@ -130,9 +153,10 @@ impl Model {
         let score = |pair: &ValuedPair| projection.score(pair.left as usize, pair.right as usize);
         let model = errors(pairs.iter().map(|pair| (score(pair), pair.value)));
         let usual = errors(pairs.iter().map(|pair| (mean, pair.value)));
-        let unknown = left.unknown_entries + other.map_or(0, |o| o.unknown_entries);
+        let unknown = left.unknown_entries + other.as_ref().map_or(0, |o| o.unknown_entries);
         let mut found = Evaluation::new(model, pairs.len(), "pairs");
         found.baselines.push(Baseline::new("mean", usual));
+        found.groupings = vec![by_value(pairs, score, mean)];
         if let Some(train) = train {
             let means = SideMeans::new(train, rows.rows.len(), objects.map(|o| o.rows.len()));
             let sides = errors(pairs.iter().map(|pair| (means.value(pair), pair.value)));

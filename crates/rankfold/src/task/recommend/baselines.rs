@@ -87,12 +87,12 @@ pub(super) struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// A baseline; `None` where it needs times and there are none.
+    /// A baseline with its ndcg of each user; `None` where it needs times and there are none.
     pub fn baseline(
         &self,
         which: ListBaseline,
         recent: Option<&[f64]>,
-    ) -> Result<Option<Baseline>> {
+    ) -> Result<Option<(Baseline, Vec<Option<f64>>)>> {
         let hidden = || {
             Hidden::of(
                 self.histories
@@ -130,12 +130,14 @@ impl Measured<'_> {
                 summed(ItemWeights::Dense(weights))
             }
         };
-        Ok(Some(Baseline::new(which.name(), found?)))
+        let (metrics, each) = found?;
+        Ok(Some((Baseline::new(which.name(), metrics), each)))
     }
 
-    fn measure(&self, scorer: &impl Scorer) -> Result<crate::model::Metrics> {
+    fn measure(&self, scorer: &impl Scorer) -> Result<(crate::model::Metrics, Vec<Option<f64>>)> {
         let found = lists(scorer, self.wanted, self.top, self.threads, self.go_on);
-        Ok(list_metrics(&found.ok_or_else(given_up)?, self.top))
+        let found = found.ok_or_else(given_up)?;
+        Ok((list_metrics(&found, self.top), found.ndcg_of))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::data::Choices;
 use crate::eval::{Embedded, Hidden, Lists, Scorer, Wanted, lists};
 use crate::model::{Metrics, Model, Recommended, Recommender};
 use crate::parallel::map_blocks;
+use crate::task::groups::{COUNTS, Grouping, name_of_part, part_of_count};
 use crate::task::run::Evaluation;
 use crate::task::{given_up, threads};
 use crate::{Error, Result, Rows, SparseRow};
@@ -186,12 +187,29 @@ impl Model {
         };
         let items = self.recommended_items()?;
         let recent = train.and_then(|train| recent_of(train, items));
+        let mut main: Option<(String, Vec<Option<f64>>)> = None;
         for &which in baselines {
             match measured.baseline(which, recent.as_deref())? {
-                Some(baseline) => out.baselines.push(baseline),
+                Some((baseline, each)) => {
+                    main.get_or_insert((baseline.name.clone(), each));
+                    out.baselines.push(baseline);
+                }
                 None => return Err(Error::option("baselines", NO_TIMES)),
             }
         }
+        let parts: Vec<u32> = all
+            .iter()
+            .map(|row| part_of_count(row.len() as u64) as u32)
+            .collect();
+        let names: crate::Ids = (0..COUNTS).map(name_of_part).collect();
+        let by = Grouping::new(
+            "choices of the user before",
+            &format!("ndcg_at_{k}"),
+            "users",
+            main.as_ref().map(|main| &main.0[..]),
+        );
+        let baseline = main.as_ref().map(|main| &main.1[..]);
+        out.groupings = vec![by.by_class(&names, &parts, &found.ndcg_of, baseline)];
         out.skipped = found.skipped;
         let missing: usize = wanted.iter().map(|wanted| wanted.missing).sum();
         let shown = self.popularity_shown(&scorer, &wanted, k, threads);

@@ -9,6 +9,7 @@ use crate::eval::{self, Cosine};
 use crate::form::{FormRef, Side};
 use crate::model::{Knowledge, Precise};
 use crate::task::given_up;
+use crate::task::groups::Grouping;
 use crate::task::inputs::renamed;
 use crate::task::run::{Baseline, Evaluation};
 use crate::{Error, Model, Real, Result, Score};
@@ -63,7 +64,14 @@ impl Evaluate<'_> {
         let Some((found, cosine)) = found.and_then(|found| Some((found, cosine()?))) else {
             return Err(given_up());
         };
+        let by_class = by_class("cosine").by_class(
+            &data.labels.names,
+            &classes,
+            &found.average_precision,
+            Some(&cosine.average_precision),
+        );
         Ok(Evaluation {
+            groupings: vec![by_class],
             baselines: vec![Baseline::new("cosine", metrics(&cosine))],
             skipped: found.skipped,
             calibration: calibration(model, form.view(), queries, None),
@@ -116,7 +124,7 @@ impl Evaluate<'_> {
         let Some(found) = found else {
             return Err(given_up());
         };
-        let mut baselines = Vec::new();
+        let (mut baselines, mut plain) = (Vec::new(), None);
         if model.sides_share_features() {
             let later = |done: usize| (self.progress)(known.len() + done);
             let cosine = Cosine::between(&left.rows, &right.rows);
@@ -124,11 +132,21 @@ impl Evaluate<'_> {
             let (among, at) = (Some(&of_objects[..]), self.precision_at);
             match eval::retrieval_at(&cosine, &known, among, at, threads, &later) {
                 None => return Err(given_up()),
-                Some(found) => baselines.push(Baseline::new("cosine", metrics(&found))),
+                Some(found) => {
+                    baselines.push(Baseline::new("cosine", metrics(&found)));
+                    plain = Some(found.average_precision);
+                }
             }
         }
+        let by_class = by_class("cosine").by_class(
+            &data.labels.names,
+            &known,
+            &found.average_precision,
+            plain.as_deref(),
+        );
         let unknown = left.unknown_entries.saturating_add(right.unknown_entries);
         Ok(Evaluation {
+            groupings: vec![by_class],
             baselines,
             skipped: found.skipped,
             calibration: calibration(model, form, queries, Some(candidates)),
@@ -151,6 +169,11 @@ fn calibration<R: Real>(
     }
     let margins = standard_margins(form, queries, objects, model.card.seed).ok()?;
     Some(Calibration::new(&margins, model.card.variance_scale))
+}
+
+/// Mean average precision by the class of the query.
+fn by_class(baseline: &str) -> Grouping {
+    Grouping::new("class", "map", "queries", Some(baseline))
 }
 
 fn check_task(model: &Model) -> Result<()> {
