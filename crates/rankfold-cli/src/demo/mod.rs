@@ -110,10 +110,12 @@ impl Demo {
         crate::paths::check(&[self.report.as_deref(), self.data.as_deref()], &[])?;
         let threads = crate::threads(self.threads);
         if self.what == What::Recommend {
-            output
-                .given
-                .none_of("`digits`", &["report", "serve", "listen"])?;
-            return recommend::run(self.data.as_deref(), self.seed, threads, output);
+            output.given.none_of("`digits`", &["serve", "listen"])?;
+            let files = recommend::Files {
+                data: self.data.as_deref(),
+                report: self.report.as_deref(),
+            };
+            return recommend::run(&files, self.seed, threads, output);
         }
         output.given.none_of("`recommend`", &["data"])?;
         let (train, test) = data::digits();

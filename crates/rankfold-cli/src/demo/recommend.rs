@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::shop::{self, HELD_OUT};
 use crate::output::Output;
+use crate::page::{examples, maps, measured};
 
 /// Items in a list.
 const TOP: usize = 10;
@@ -18,8 +19,17 @@ const TOP: usize = 10;
 const SHOWN: [usize; 3] = [0, 1, 2];
 const SHORT: usize = 4;
 
+/// Files to write beside what is printed.
+pub struct Files<'a> {
+    /// The choices.
+    pub data: Option<&'a Path>,
+    /// The page.
+    pub report: Option<&'a Path>,
+}
+
 /// Learns from all but the last choices of each customer, and shows what that gives.
-pub fn run(data: Option<&Path>, seed: u64, threads: usize, output: &Output) -> Result<()> {
+pub fn run(files: &Files<'_>, seed: u64, threads: usize, output: &Output) -> Result<()> {
+    let Files { data, report } = *files;
     let start = Instant::now();
     let titles = shop::titles();
     let all = shop::choices();
@@ -52,6 +62,15 @@ pub fn run(data: Option<&Path>, seed: u64, threads: usize, output: &Output) -> R
     let seconds = start.elapsed().as_secs_f64();
     let popular = [ListBaseline::Popularity];
     let found = model.evaluate_lists(&test, None, &popular, TOP, Some(threads), &|| true)?;
+    if let Some(path) = report {
+        let command = format!("rankfold demo recommend --report {}", path.display());
+        let mut page = measured::page(&model, &found, &command, seconds);
+        page.kicker = "rankfold demo recommend, on a made-up shop".into();
+        page.title = "What to show to customers".into();
+        page.add(examples::choices(&model, &test, None, None, threads)?);
+        page.add(maps::of_model(&model, None)?);
+        page.write(path)?;
+    }
     let names = ["ndcg_at_10", "recall_at_10", "hit_rate_at_10"];
     let before = &found.baselines[0].metrics;
     let picked = |metrics: &rankfold::model::Metrics| -> Value {
@@ -127,6 +146,10 @@ pub fn run(data: Option<&Path>, seed: u64, threads: usize, output: &Output) -> R
         Some(path) => format!("\nall choices: {}", path.display()),
         None => "\nfor the choices as a file: rankfold demo recommend --data clicks.csv".to_owned(),
     };
+    text += &match report {
+        Some(path) => format!("\nreport: {}", path.display()),
+        None => "\nfor pictures: rankfold demo recommend --report report.html".to_owned(),
+    };
     let json = json!({
         "format": 1,
         "task": "recommend",
@@ -137,6 +160,11 @@ pub fn run(data: Option<&Path>, seed: u64, threads: usize, output: &Output) -> R
         "lists": lists,
         "seconds": seconds,
         "data": data.map(|path| path.display().to_string()),
+        "report": report.map(|path| path.display().to_string()),
     });
+    if [data, report].contains(&Some(Path::new("-"))) {
+        output.result_beside_data(&json, &text);
+        return Ok(());
+    }
     output.result(&json, &text)
 }
