@@ -2,6 +2,7 @@
 //! and must neither panic, nor abort, nor hang. `cargo fuzz` and the program on stable
 //! (`crates/rankfold/tests/fuzz`) share this file.
 
+use rankfold::batch::sharded::State;
 use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{
     ChoiceColumns, ChoiceLines, Choices, DistanceStream, Features, LabelStream, Lines, Names,
@@ -12,7 +13,7 @@ use rankfold::data::{
 };
 use rankfold::form::Side;
 use rankfold::gossip::Message;
-use rankfold::model::{Knowledge, Precise};
+use rankfold::model::{Knowledge, Precise, exchange};
 use rankfold::sample::Triplet;
 use rankfold::task::Checkpoint;
 use rankfold::{Ids, Model, Real, Similarity, SparseVec};
@@ -96,6 +97,14 @@ pub const TARGETS: &[Target] = &[
         run: streams,
     },
     Target {
+        name: "factors",
+        run: factors,
+    },
+    Target {
+        name: "shards",
+        run: shards,
+    },
+    Target {
         name: "model",
         run: model,
     },
@@ -168,6 +177,27 @@ fn fields(bytes: &[u8]) {
                 assert_eq!(read.rows.len(), read.labels.len(), "labels of all rows");
             }
         }
+    }
+}
+
+/// Factors of other programs.
+fn factors(bytes: &[u8]) {
+    let path = file(bytes, "npz");
+    for read in [
+        exchange::read_implicit(&path),
+        exchange::read_libmf(&path),
+        exchange::read_npy_pair(&path, &path),
+    ] {
+        let _ = read.map(exchange::PlainFactors::into_model::<f32>);
+    }
+    let _ = exchange::read_word2vec(&path);
+}
+
+/// The state of a factorization by shards, which goes on if it is one.
+fn shards(bytes: &[u8]) {
+    if let Ok(mut state) = State::from_bytes(bytes) {
+        assert_eq!(State::from_bytes(&state.to_bytes()).map(drop), Ok(()));
+        let _ = state.step(&vec![0.0; state.answer_len()], 1);
     }
 }
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._choices import Recommend
     from ._gossip import Gossip
     from ._items import Kernel, Map
-    from ._load import load
+    from ._load import load, merge
     from ._ratings import Completion
     from ._tasks import Metric, Multitask, Pairs, Ranking, Similarity
     from ._text import TextVectorizer
@@ -36,6 +36,7 @@ __all__ = [
     "Similarity",
     "TextVectorizer",
     "load",
+    "merge",
 ]
 
 #: The module of each name.
@@ -52,6 +53,7 @@ _HOMES = {
     "Similarity": "_tasks",
     "TextVectorizer": "_text",
     "load": "_load",
+    "merge": "_load",
     "plot": "plot",
 }
 

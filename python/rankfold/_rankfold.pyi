@@ -10,6 +10,7 @@ __all__ = [
     "Data",
     "Learner",
     "Model",
+    "Shards",
     "Vocabulary",
     "__version__",
     "begin",
@@ -30,7 +31,14 @@ __all__ = [
     "learn_triplets",
     "learn_values",
     "learner",
+    "merge",
     "precision",
+    "shard_add",
+    "shard_answer",
+    "shard_biases",
+    "shard_counts",
+    "shard_rows",
+    "shard_squares",
     "tables",
 ]
 
@@ -143,6 +151,82 @@ class Vocabulary:
     def from_bytes(bytes: bytes) -> Vocabulary: ...
     def __reduce__(self) -> tuple[Callable[[bytes], Vocabulary], tuple[bytes]]: ...
 
+_Lines = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.float64]]
+
+@final
+class Shards:
+    def __new__(
+        cls,
+        learner: str,
+        rank: int,
+        biases: bool,
+        counts: NDArray[np.float64],
+        squares: float,
+        seed: int = 0,
+        regularization: float = 0.0,
+        penalty_power: float = 0.5,
+        prune: bool = False,
+    ) -> Shards: ...
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Shards: ...
+    def to_bytes(self) -> bytes: ...
+    def step(self, answer: NDArray[np.float64], threads: int) -> float: ...
+    def settled(self, tolerance: float) -> bool: ...
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def center(self) -> float: ...
+    @property
+    def costs(self) -> list[float]: ...
+    @property
+    def answer_len(self) -> int: ...
+    def factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]: ...
+    def model(
+        self,
+        users: list[str],
+        items: list[str],
+        user_factors: NDArray[np.float64],
+        user_bias: list[float] | None,
+        user_count: list[int],
+        baseline: tuple[list[float], list[float]],
+        squares: float,
+        scale: tuple[float, float] | None,
+        seed: int,
+        precision: str,
+    ) -> Model: ...
+
+def merge(
+    models: list[Model],
+    rank: int | None = None,
+    weights: list[float] | None = None,
+    seed: int = 0,
+) -> tuple[Model, float, list[str]]: ...
+def shard_add(to: NDArray[np.float64], other: NDArray[np.float64]) -> None: ...
+def shard_answer(
+    rows: _Lines,
+    columns: _Lines,
+    state: NDArray[np.uint8],
+    weights: NDArray[np.float32],
+    threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]: ...
+def shard_biases(
+    rows: _Lines,
+    columns: _Lines,
+    center: float,
+    biases: NDArray[np.float64],
+    ridge: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def shard_counts(rows: _Lines, columns: _Lines) -> NDArray[np.float64]: ...
+def shard_rows(
+    rows: _Lines,
+    columns: _Lines,
+    state: NDArray[np.uint8],
+    weights: NDArray[np.float32],
+    threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float]: ...
+def shard_squares(rows: _Lines, columns: _Lines, center: float) -> float: ...
 def tables() -> dict[str, list[dict[str, Any]]]: ...
 def check(task: str, options: _Options) -> None: ...
 def precision(task: str, options: _Options) -> str: ...

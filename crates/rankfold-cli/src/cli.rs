@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::output::Output;
 use crate::{
-    demo, edit, eval, gossip, info, neighbors, plot, predict, rank, recommend, split, train,
-    transform, update, vectorize,
+    convert, demo, edit, eval, gossip, info, merge, neighbors, plot, predict, rank, recommend,
+    split, train, transform, update, vectorize,
 };
 
 /// Learns low-rank similarities, rankings of labels, ratings and values of pairs: online
@@ -42,6 +42,8 @@ pub enum Command {
     Transform(transform::Transform),
     Info(info::Info),
     Edit(edit::Edit),
+    Merge(merge::Merge),
+    Convert(convert::Convert),
     Plot(plot::Plot),
     Gossip(gossip::GossipCommand),
     #[cfg(feature = "serve")]
@@ -82,6 +84,8 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Transform(transform) => transform.run(output),
         Command::Info(info) => info.run(output),
         Command::Edit(edit) => edit.run(output),
+        Command::Merge(merge) => merge.run(output),
+        Command::Convert(convert) => convert.run(output),
         Command::Plot(plot) => plot.run(output),
         Command::Gossip(gossip) => gossip.run(output),
         #[cfg(feature = "serve")]

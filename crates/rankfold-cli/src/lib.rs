@@ -3,6 +3,7 @@
 
 mod chart;
 mod cli;
+mod convert;
 mod curve;
 mod demo;
 mod drive;
@@ -15,6 +16,7 @@ mod info;
 mod interrupt;
 mod item_neighbors;
 mod listed;
+mod merge;
 mod neighbors;
 mod output;
 mod page;

@@ -9,6 +9,7 @@ mod errors;
 mod fit;
 mod learn;
 mod model;
+mod shards;
 mod tables;
 mod text;
 mod watch;
@@ -30,6 +31,7 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<model::Model>()?;
     m.add_class::<learn::Learner>()?;
     m.add_class::<text::Vocabulary>()?;
+    m.add_class::<shards::Shards>()?;
     m.add_function(wrap_pyfunction!(tables::tables, m)?)?;
     m.add_function(wrap_pyfunction!(tables::check, m)?)?;
     m.add_function(wrap_pyfunction!(tables::precision, m)?)?;
@@ -49,5 +51,12 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(learn::learn_tasks, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_map, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learner, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::merge, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_add, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_answer, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_biases, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_counts, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_squares, m)?)?;
     m.add_function(wrap_pyfunction!(command, m)?)
 }

@@ -206,7 +206,7 @@ fn side_named(name: &str) -> PyResult<Side> {
 }
 
 /// The entries of an array of any order, row by row.
-fn flat(array: &PyReadonlyArray2<'_, f64>) -> Vec<f64> {
+pub fn flat(array: &PyReadonlyArray2<'_, f64>) -> Vec<f64> {
     array.as_array().iter().copied().collect()
 }
 

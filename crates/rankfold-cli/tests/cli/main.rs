@@ -12,6 +12,7 @@ mod hostile;
 mod kernel;
 mod learners;
 mod matrices;
+mod merge;
 mod metric;
 mod metric_online;
 mod multitask;

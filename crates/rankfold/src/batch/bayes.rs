@@ -58,13 +58,13 @@ pub struct Bayes<'a> {
 const NAME: &str = "bayes";
 
 /// Before so many sweeps a still noise is a plateau rather than the end.
-const LEAST_SWEEPS: usize = 15;
+pub(super) const LEAST_SWEEPS: usize = 15;
 
 /// The sweep from which on the pattern counts: before it rows mean little.
 const PATTERN_FROM: usize = 3;
 
 /// The sweep from which on rows have a noise of their own.
-const NOISE_FROM: usize = 5;
+pub(super) const NOISE_FROM: usize = 5;
 
 /// The shape of the gamma distribution of what a row multiplies the precision of its
 /// entries by: it weighs as much as twice as many entries. On held-out ratings of
@@ -77,7 +77,7 @@ const NOISE_SHAPE: f64 = 100.0;
 const PATTERN_RIDGE: [f64; 2] = [1.5, 0.5];
 
 /// Factors are dropped at every so many sweeps, and not before twice as many.
-const PRUNE_EVERY: usize = 4;
+pub(super) const PRUNE_EVERY: usize = 4;
 
 /// Entries whose moments are added in single precision before the sum goes on in double.
 const CHUNK: usize = 16;
@@ -86,15 +86,15 @@ const CHUNK: usize = 16;
 /// second moments row by row. In single precision: they are statistics of few
 /// entries, and all long sums over them are in double.
 #[derive(Debug, Clone, Copy)]
-struct Layout {
+pub(super) struct Layout {
     /// Numbers of a row: its factors, and its bias at last.
-    d: usize,
-    biases: bool,
-    width: usize,
+    pub d: usize,
+    pub biases: bool,
+    pub width: usize,
 }
 
 impl Layout {
-    fn new(rank: usize, biases: bool) -> Self {
+    pub fn new(rank: usize, biases: bool) -> Self {
         let d = rank + usize::from(biases);
         Layout {
             d,
@@ -104,12 +104,12 @@ impl Layout {
     }
 
     /// How many of the numbers are factors.
-    fn rank(&self) -> usize {
+    pub fn rank(&self) -> usize {
         self.d - usize::from(self.biases)
     }
 
     /// Where the second moment of two parts of a row is.
-    fn second(&self, a: usize, b: usize) -> usize {
+    pub fn second(&self, a: usize, b: usize) -> usize {
         let (a, b) = (a.max(b), a.min(b));
         self.d + a * (a + 1) / 2 + b
     }
@@ -117,27 +117,27 @@ impl Layout {
 
 /// What a line is added up from: its entries, how to center and scale them, and what is
 /// known of the other side.
-struct Gathered<'a> {
-    line: (&'a [u32], &'a [f64]),
-    center: f64,
-    scale: f64,
-    moments: &'a [f32],
-    weights: &'a [f32],
+pub(super) struct Gathered<'a> {
+    pub line: (&'a [u32], &'a [f64]),
+    pub center: f64,
+    pub scale: f64,
+    pub moments: &'a [f32],
+    pub weights: &'a [f32],
 }
 
 /// Sums over a line, each entry with the weight of its row on the other side.
-struct Sums {
+pub(super) struct Sums {
     /// Of moments.
-    moments: Vec<f64>,
+    pub moments: Vec<f64>,
     /// Of values times means.
-    products: Vec<f64>,
+    pub products: Vec<f64>,
     /// The same of a chunk.
     part: Vec<f32>,
     part_products: Vec<f32>,
     /// Of weights, of values, and of their squares.
-    weight: f64,
-    values: f64,
-    squares: f64,
+    pub weight: f64,
+    pub values: f64,
+    pub squares: f64,
 }
 
 vectorized! {
@@ -208,17 +208,13 @@ impl<'a> Side<'a> {
         let mut moments = Aligned::new();
         let room = moments.grow(lines.len() * layout.width);
         assert!(room, "memory for the moments of {} rows", lines.len());
-        let first = |i: usize| match layout.biases && i + 1 == d {
-            true => 5.0,
-            false => 10.0,
-        };
         Side {
             lines,
             layout,
             moments,
             weights: vec![1.0; lines.len()],
             expected: Rowwise::zero(lines.len(), d),
-            precision: Mat::from_fn(d, d, |i, j| if i == j { first(i) } else { 0.0 }),
+            precision: first_precision(layout),
             covariance: Mat::zeros(d, d),
             seen: (0..lines.len()).filter(|&i| lines.count(i) > 0).count(),
             pattern,
@@ -228,18 +224,7 @@ impl<'a> Side<'a> {
 
     /// A random start: small means, hardly uncertain.
     fn start(&mut self, seed: u64) {
-        let layout = self.layout;
-        for (i, row) in self.moments.chunks_exact_mut(layout.width).enumerate() {
-            for a in 0..layout.rank() {
-                row[a] = 0.2 * normal_at(seed, 1, i as u64, a as u64) as f32;
-            }
-            for a in 0..layout.d {
-                for b in 0..=a {
-                    let own = if a == b { 1e-3 } else { 0.0 };
-                    row[layout.second(a, b)] = row[a] * row[b] + own;
-                }
-            }
-        }
+        random_start(&mut self.moments, self.layout, seed);
     }
 
     /// Sets the distributions of all rows to what follows from the other side at
@@ -274,12 +259,10 @@ impl<'a> Side<'a> {
                         weights: &other.weights,
                     });
                     let prior = (&expected.row(i)[..d], precision);
-                    let mut weight = f64::from(weights[i]);
-                    let (inverse, error) = row_update.solve(prior, tau * weight, row);
-                    if vary {
-                        let entries = line.0.len() as f64;
-                        weight = (NOISE_SHAPE + 0.5 * entries) / (NOISE_SHAPE + 0.5 * tau * error);
-                    }
+                    let weight = f64::from(weights[i]);
+                    let entries = vary.then_some(line.0.len());
+                    let (inverse, error, weight) =
+                        row_update.settle(prior, tau, weight, entries, row);
                     found_weights.push(weight as f32);
                     total += weight * error;
                     if !line.0.is_empty() {
@@ -431,57 +414,101 @@ impl<'a> Side<'a> {
     /// The same rows with their factors times T, k×k'.
     fn turned(&self, t: &Mat<f64>) -> Side<'a> {
         let layout = Layout::new(t.ncols(), self.layout.biases);
-        let (k, d) = (self.layout.rank(), self.layout.d);
-        // The bias stays as it is.
-        let whole = Mat::from_fn(d, layout.d, |i, j| match (i < k, j < t.ncols()) {
-            (true, true) => t[(i, j)],
-            (false, false) => 1.0,
-            _ => 0.0,
-        });
+        let whole = whole_turn(t, self.layout, layout);
         let pattern = self.pattern.turned(&whole);
         let mut out = Side::new(self.lines, layout, pattern, self.threads);
         out.weights.clone_from(&self.weights);
-        let rows = self.moments.chunks_exact(self.layout.width);
-        for (to, from) in out.moments.chunks_exact_mut(layout.width).zip(rows) {
-            let second = |a: usize, b: usize| f64::from(from[self.layout.second(a, b)]);
-            let second = Mat::from_fn(d, d, second);
-            let turned = whole.transpose() * second * &whole;
-            for a in 0..layout.d {
-                to[a] = (0..d)
-                    .map(|b| f64::from(from[b]) * whole[(b, a)])
-                    .sum::<f64>() as f32;
-                for b in 0..=a {
-                    to[layout.second(a, b)] = turned[(a, b)] as f32;
-                }
-            }
-        }
+        turn_rows(&mut out.moments, layout, &self.moments, self.layout, &whole);
         out.expected = out.pattern.expected(&out.means());
-        let spread = certain_up_to(&self.precision);
-        let turned = spread.map(|spread| whole.transpose() * spread * &whole);
-        if let Some(precision) = turned.and_then(|spread| certain_up_to(&symmetric::part(&spread)))
-        {
+        if let Some(precision) = turned_precision(&self.precision, &whole) {
             out.precision = precision;
         }
         out
     }
 }
 
+/// A random start of rows: small means, hardly uncertain.
+pub(super) fn random_start(moments: &mut [f32], layout: Layout, seed: u64) {
+    for (i, row) in moments.chunks_exact_mut(layout.width).enumerate() {
+        for a in 0..layout.rank() {
+            row[a] = 0.2 * normal_at(seed, 1, i as u64, a as u64) as f32;
+        }
+        for a in 0..layout.d {
+            for b in 0..=a {
+                let own = if a == b { 1e-3 } else { 0.0 };
+                row[layout.second(a, b)] = row[a] * row[b] + own;
+            }
+        }
+    }
+}
+
+/// T, k×k', as it acts on rows with a bias, which stays as it is.
+pub(super) fn whole_turn(t: &Mat<f64>, from: Layout, to: Layout) -> Mat<f64> {
+    let k = from.rank();
+    Mat::from_fn(from.d, to.d, |i, j| match (i < k, j < t.ncols()) {
+        (true, true) => t[(i, j)],
+        (false, false) => 1.0,
+        _ => 0.0,
+    })
+}
+
+/// The moments of rows times a small matrix.
+pub(super) fn turn_rows(
+    to: &mut [f32],
+    layout: Layout,
+    from: &[f32],
+    before: Layout,
+    whole: &Mat<f64>,
+) {
+    let d = before.d;
+    let rows = from.chunks_exact(before.width);
+    for (to, from) in to.chunks_exact_mut(layout.width).zip(rows) {
+        let second = |a: usize, b: usize| f64::from(from[before.second(a, b)]);
+        let second = Mat::from_fn(d, d, second);
+        let turned = whole.transpose() * second * whole;
+        for a in 0..layout.d {
+            to[a] = (0..d)
+                .map(|b| f64::from(from[b]) * whole[(b, a)])
+                .sum::<f64>() as f32;
+            for b in 0..=a {
+                to[layout.second(a, b)] = turned[(a, b)] as f32;
+            }
+        }
+    }
+}
+
+/// The precision of rows times a small matrix.
+pub(super) fn turned_precision(precision: &Mat<f64>, whole: &Mat<f64>) -> Option<Mat<f64>> {
+    let spread = certain_up_to(precision)?;
+    certain_up_to(&symmetric::part(&(whole.transpose() * spread * whole)))
+}
+
+/// The precision of a prior before anything was learned.
+pub(super) fn first_precision(layout: Layout) -> Mat<f64> {
+    let d = layout.d;
+    let first = |i: usize| match layout.biases && i + 1 == d {
+        true => 5.0,
+        false => 10.0,
+    };
+    Mat::from_fn(d, d, |i, j| if i == j { first(i) } else { 0.0 })
+}
+
 /// The inverse of a covariance. Where rows all agree the prior would become certain: it
 /// keeps a width.
-fn certain_up_to(spread: &Mat<f64>) -> Option<Mat<f64>> {
+pub(super) fn certain_up_to(spread: &Mat<f64>) -> Option<Mat<f64>> {
     let inverse = symmetric::map(spread, |value| 1.0 / value.max(1e-9));
     inverse.map(|inverse| symmetric::part(&inverse))
 }
 
 /// The normal equations of one row.
-struct RowUpdate {
+pub(super) struct RowUpdate {
     layout: Layout,
-    sums: Sums,
+    pub sums: Sums,
     normal: Normal,
 }
 
 impl RowUpdate {
-    fn new(layout: Layout) -> Self {
+    pub fn new(layout: Layout) -> Self {
         RowUpdate {
             layout,
             sums: Sums {
@@ -497,7 +524,7 @@ impl RowUpdate {
         }
     }
 
-    fn gather(&mut self, from: &Gathered<'_>) {
+    pub fn gather(&mut self, from: &Gathered<'_>) {
         let sums = &mut self.sums;
         sums.moments.fill(0.0);
         sums.products.fill(0.0);
@@ -528,6 +555,23 @@ impl RowUpdate {
             true if a == last => sums.values - sums.moments[last],
             true => sums.products[a] - sums.moments[self.layout.second(last, a)],
         }
+    }
+
+    /// Writes the moments of a row of this weight, and finds its new weight where its number of
+    /// entries is given. Returns its covariance, the squared error as in `solve`, and the weight.
+    pub fn settle(
+        &mut self,
+        prior: (&[f64], &Mat<f64>),
+        tau: f64,
+        weight: f64,
+        entries: Option<usize>,
+        row: &mut [f32],
+    ) -> (Vec<f64>, f64, f64) {
+        let (inverse, error) = self.solve(prior, tau * weight, row);
+        let found = entries.map(|entries| {
+            (NOISE_SHAPE + 0.5 * entries as f64) / (NOISE_SHAPE + 0.5 * tau * error)
+        });
+        (inverse, error, found.unwrap_or(weight))
     }
 
     /// Writes the moments of the row. Returns its covariance, and the squared
@@ -698,10 +742,10 @@ const MOST_SHARE: f64 = 0.9;
 
 /// Factors below this share of the noise are dropped. On held-out ratings of MovieLens
 /// 100K ten times as much costs .001.
-const PRUNE_SHARE: f64 = 3e-6;
+pub(super) const PRUNE_SHARE: f64 = 3e-6;
 
 /// The precision, in units of the spread of entries, beyond which noise is none.
-const PRUNE_NOISE: f64 = 1e6;
+pub(super) const PRUNE_NOISE: f64 = 1e6;
 
 impl<'a> Bayes<'a> {
     /// Sweeps over both sides, at most so many; it stops earlier when the noise

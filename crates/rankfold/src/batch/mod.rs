@@ -41,6 +41,7 @@ mod regression;
 mod ridge;
 pub(crate) mod rowwise;
 mod semidefinite;
+pub mod sharded;
 mod shared_subspace;
 mod solve;
 mod spectral;

@@ -85,7 +85,7 @@ pub use lookup::RowLookup;
 pub use mtx::read_mtx;
 pub use names::read_names;
 pub use npy::read_npy;
-pub use npz::read_npz;
+pub use npz::{read_npz, read_npz_arrays, write_npz_arrays};
 pub use open::{Lines, open};
 pub use output::{BROKEN_PIPE, Output, write_atomically, written_file};
 pub use pair_stream::{PairStream, Said};

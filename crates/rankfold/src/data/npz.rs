@@ -6,16 +6,19 @@
 //! taken for it.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
 use zip::ZipArchive;
 use zip::read::ZipFile;
 use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 use super::labels::labels_of;
 use super::npy::{self, Array, Place};
 use super::open::Compression;
+use super::output::write_atomically;
 use super::{Labelled, RowIds};
 use crate::sparse::{Entries, Shape};
 use crate::{Error, Real, Result, Rows, memory};
@@ -62,6 +65,37 @@ pub fn read_npz<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
         array.finish()?;
     }
     Ok(data)
+}
+
+/// Reads the matrices of an archive that have these names.
+pub fn read_npz_arrays<R: Real>(path: impl AsRef<Path>, names: &[&str]) -> Result<Vec<Rows<R>>> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(|e| Error::reading(path, &e))?;
+    let zip = ZipArchive::new(BufReader::new(file)).map_err(|e| damaged(path, &e))?;
+    let mut archive = Archive { zip, path };
+    let each = names.iter().map(|name| npy::rows(archive.array(name)?));
+    each.collect()
+}
+
+/// Writes matrices of so many columns under these names.
+pub fn write_npz_arrays<R: Real>(
+    path: impl AsRef<Path>,
+    arrays: &[(&str, &[R])],
+    columns: usize,
+) -> Result<()> {
+    write_atomically(path, |out| {
+        // In memory first: an archive needs to go back, and a pipe cannot.
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        // Arrays beyond 4 GB need the larger numbers of the format.
+        let plain = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(true);
+        for (name, values) in arrays {
+            zip.start_file(format!("{name}.npy"), plain)?;
+            npy::write(&mut zip, values, columns)?;
+        }
+        out.write_all(&zip.finish()?.into_inner())
+    })
 }
 
 fn damaged(path: &Path, error: &ZipError) -> Error {

@@ -18,12 +18,18 @@ impl<R: Real> FormRef<'_, R> {
     /// the norm of W. New directions are functions of the seed.
     pub fn with_rank(self, rank: usize, seed: u64) -> Result<(Form<R>, f64)> {
         let ([left, right], lost) = self.balanced(rank, seed)?;
+        Ok((self.rebuilt(left, right)?, lost))
+    }
+
+    /// A form of the same kind from balanced factors.
+    pub(crate) fn rebuilt(self, left: Tall<R>, right: Tall<R>) -> Result<Form<R>> {
+        let rank = left.rank();
         let apart = || {
             Error::input(format!(
                 "rank {rank} cannot be told apart in this precision"
             ))
         };
-        let form = match self {
+        Ok(match self {
             FormRef::Psd(before) => {
                 let mut form = Psd::new(left);
                 form.trace = before.trace.map(|_| form.trace());
@@ -37,8 +43,7 @@ impl<R: Real> FormRef<'_, R> {
                 Form::Polar(form.ok_or_else(apart)?)
             }
             _ => Form::Factored(Factored::new(left, right)),
-        };
-        Ok((form, lost))
+        })
     }
 
     /// The same as P Σ^½ and Q Σ^½.

@@ -120,6 +120,25 @@ impl Classes {
         })
     }
 
+    /// From sums that were added up elsewhere.
+    pub(super) fn of_sums(
+        names: Ids,
+        counts: Vec<u64>,
+        sums: Vec<SparseVec<f64>>,
+        score: ClassScore,
+    ) -> Self {
+        Classes {
+            names,
+            counts,
+            sums,
+            score,
+        }
+    }
+
+    pub(super) fn sums(&self) -> &[SparseVec<f64>] {
+        &self.sums
+    }
+
     /// How many classes.
     pub fn len(&self) -> usize {
         self.counts.len()

@@ -15,6 +15,29 @@ const LEARNER: &str = "given";
 /// how far one new rating moves a row.
 const RESIDUAL: f64 = 1.0;
 
+/// What is known of how factors were learned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RatingsLearned {
+    /// The learner, such as `als`.
+    pub learner: String,
+    /// Ratings of each user and of each item.
+    pub count: [Vec<u64>; 2],
+    /// Biases alone, and the mean beside them: what the model is compared with.
+    pub baseline: [Vec<f64>; 2],
+    /// The mean of the baseline.
+    pub baseline_mean: f64,
+    /// The root of the mean squared residual.
+    pub residual: f64,
+    /// The noise of ratings, where it was found.
+    pub noise: Option<f64>,
+    /// λ and p of the penalty λ nᵖ, where there is one.
+    pub penalty: Option<(f64, f64)>,
+    /// The seed.
+    pub seed: u64,
+    /// Iterations.
+    pub iterations: u64,
+}
+
 /// Factors of users and items: rating = mean + biases + left · right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RatingFactors {
@@ -66,52 +89,90 @@ impl Model {
     /// ```
     pub fn from_rating_factors<R: Real>(given: RatingFactors) -> Result<Self> {
         let sizes = [given.ids.0.len(), given.ids.1.len()];
-        let biases = given.bias.iter().flatten();
-        let fits = biases.zip(sizes).all(|(bias, size)| bias.len() == size);
-        let numbers = given.bias.iter().flatten().flatten().chain([&given.mean]);
-        if !fits || numbers.into_iter().any(|v| !v.is_finite()) {
+        let none = || [vec![0.0; sizes[0]], vec![0.0; sizes[1]]];
+        let learned = RatingsLearned {
+            learner: LEARNER.into(),
+            count: [
+                vec![sizes[1] as u64; sizes[0]],
+                vec![sizes[0] as u64; sizes[1]],
+            ],
+            baseline: given.bias.clone().unwrap_or_else(none),
+            baseline_mean: given.mean,
+            residual: RESIDUAL,
+            noise: None,
+            penalty: None,
+            seed: 0,
+            iterations: 0,
+        };
+        Self::from_learned_ratings::<R>(given, learned)
+    }
+
+    /// The same for factors of which more is known. W is stored in its balanced gauge.
+    pub fn from_learned_ratings<R: Real>(
+        given: RatingFactors,
+        learned: RatingsLearned,
+    ) -> Result<Self> {
+        let sizes = [given.ids.0.len(), given.ids.1.len()];
+        let sides = given.bias.iter().flatten().chain(&learned.baseline);
+        let fits = sides.zip([0, 1].into_iter().cycle());
+        let fits = fits.fold(true, |fits, (bias, side)| fits && bias.len() == sizes[side]);
+        let counted = [0, 1]
+            .iter()
+            .all(|&side| learned.count[side].len() == sizes[side]);
+        let numbers = given
+            .bias
+            .iter()
+            .flatten()
+            .chain(&learned.baseline)
+            .flatten();
+        let numbers = numbers.chain([&given.mean, &learned.baseline_mean, &learned.residual]);
+        if !(fits && counted) || numbers.into_iter().any(|v| !v.is_finite()) {
             return Err(Error::input(
-                "expected a finite mean, and a finite bias for each user and item",
+                "expected a finite mean, and a finite bias and a count for each user and item",
             ));
         }
         let form = Factored::new(
             tall::<R>(&given.factors[0], given.rank, sizes[0], "users")?,
             tall::<R>(&given.factors[1], given.rank, sizes[1], "items")?,
         );
-        let count = [
-            vec![sizes[1] as u64; sizes[0]],
-            vec![sizes[0] as u64; sizes[1]],
-        ];
-        let none = || [vec![0.0; sizes[0]], vec![0.0; sizes[1]]];
         let card = CompletionCard {
-            solver: LEARNER.into(),
-            regularization: None,
-            penalty_power: None,
+            solver: if learned.learner == LEARNER {
+                LEARNER
+            } else {
+                "own"
+            }
+            .into(),
+            regularization: learned.penalty.map(|penalty| penalty.0),
+            penalty_power: learned.penalty.map(|penalty| penalty.1),
             mean: given.mean,
-            baseline_mean: given.mean,
+            baseline_mean: learned.baseline_mean,
             scale: given.scale,
-            residual: RESIDUAL,
-            noise: None,
+            residual: learned.residual,
+            noise: learned.noise,
         };
         card.check().map_err(Error::input)?;
         let biases = RatingBiases {
             folds: folds(
                 &form,
-                [&count[0], &count[1]],
+                [&learned.count[0], &learned.count[1]],
                 given.bias.is_some(),
-                RESIDUAL,
+                learned.residual,
             ),
-            baseline: given.bias.clone().unwrap_or_else(none),
+            baseline: learned.baseline,
             bias: given.bias,
-            count,
+            count: learned.count,
             variances: None,
         };
-        Model::completion(
-            LEARNER,
+        let mut model = Model::completion(
+            &learned.learner,
             Form::Factored(form),
             given.ids,
             Rated { card, biases },
-        )
+        )?;
+        model.card.seed = learned.seed;
+        model.card.counters.steps = learned.iterations;
+        model.card.counters.updates = learned.iterations;
+        Ok(model)
     }
 
     /// A metric W = G Gᵀ from the rows of G, one behind the other, each of this rank.

@@ -1,6 +1,6 @@
 //! Some entries of a matrix: one by one, or at hand by rows and by columns.
 
-use crate::{Result, memory};
+use crate::{Error, Result, memory};
 
 /// Two items and how unlike they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,6 +67,35 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
+    /// Lines in the memory of somebody else: where each starts, with the end at last, and the
+    /// places and values of all entries. `places` is how many there are in a line.
+    pub fn lent(
+        starts: &'a [usize],
+        index: &'a [u32],
+        value: &'a [f64],
+        places: usize,
+    ) -> Result<Self> {
+        let rising = starts.windows(2).all(|pair| pair[0] <= pair[1]);
+        let whole = starts.first() == Some(&0) && starts.last() == Some(&index.len());
+        if !(rising && whole && index.len() == value.len()) {
+            return Err(Error::input(
+                "starts, places and values of lines do not fit together",
+            ));
+        }
+        if let Some(place) = index.iter().find(|place| **place as usize >= places) {
+            return Err(Error::input(format!("place {place} of {places} in a line")));
+        }
+        if !value.iter().all(|v| v.is_finite()) {
+            return Err(Error::input("a value that is not finite"));
+        }
+        Ok(Lines {
+            starts: &starts[..starts.len() - 1],
+            ends: &starts[1..],
+            index,
+            value,
+        })
+    }
+
     /// How many lines there are.
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -1,0 +1,179 @@
+"""Actors that hold shards, and what they are asked."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from .. import _rankfold
+from .._shards import BIAS_RIDGE, Moved, Shard, halves, mapped, reduced, said
+
+#: Bytes of a number.
+_F64, _F32 = 8, 4
+
+
+class _Holder:
+    """Some shards in a row. All it knows are ratings: a new one answers as the old one did."""
+
+    def __init__(self, first: int, sources: list[Any], threads: int) -> None:
+        self.first, self.threads = first, threads
+        self.shards: list[Shard] = [
+            mapped(source) if isinstance(source, list) else source
+            for source in (ray.get(s) if isinstance(s, ray.ObjectRef) else s for s in sources)
+        ]
+
+    def _of(self, number: int) -> Shard:
+        return self.shards[number - self.first]
+
+    def sums(self, low: int, high: int, what: str, *arguments: Any) -> NDArray[np.float64]:
+        """What the shards low..high say, added up."""
+        return reduced(low, high, lambda s: said(self._of(s), what, *arguments))
+
+    def answers(
+        self, low: int, high: int, state: NDArray[np.uint8], weights: list[NDArray[np.float32]]
+    ) -> tuple[NDArray[np.float64], list[NDArray[np.float32]]]:
+        """The answers of the shards low..high, added up, and the weights of their users."""
+        found = list(weights)
+
+        def leaf(s: int) -> NDArray[np.float64]:
+            own = np.ascontiguousarray(weights[s - low])
+            answer, found[s - low] = _rankfold.shard_answer(*self._of(s), state, own, self.threads)
+            return answer
+
+        return reduced(low, high, leaf), found
+
+    def rows(
+        self, number: int, state: NDArray[np.uint8], weights: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, float]:
+        """The users of a shard."""
+        own = np.ascontiguousarray(weights)
+        return _rankfold.shard_rows(*self._of(number), state, own, self.threads)
+
+    def biases(self, number: int, center: float, items: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Biases of the users of a shard, without factors."""
+        return _rankfold.shard_biases(*self._of(number), center, items, BIAS_RIDGE)[0]
+
+
+def _sum_of_two(
+    left: NDArray[np.float64], right: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    out = left.copy()
+    _rankfold.shard_add(out, right)
+    return out
+
+
+class Actors:
+    """Shards that are held by actors, each by one that has its neighbors too."""
+
+    def __init__(
+        self,
+        sources: list[Any],
+        actors: int,
+        threads: int,
+        num_cpus: float,
+        poll: Any = None,
+    ) -> None:
+        count = len(sources)
+        self.owner = [s * actors // count for s in range(count)]
+        self.count, self.moved, self.poll = count, Moved(), poll
+        # Ratings stay in the store while the actors live: a new one reads them there.
+        self.sources = sources
+        run = uuid.uuid4().hex[:8]
+        # Ray starts an actor anew that died, on another node where its own is gone, and asks it
+        # again what it had not answered.
+        make = ray.remote(_Holder).options
+        self.actors = []
+        for a in range(actors):
+            own = [s for s in range(count) if self.owner[s] == a]
+            holder = make(
+                name=f"rankfold-{run}-actor-{a}",
+                num_cpus=num_cpus,
+                max_restarts=-1,
+                max_task_retries=-1,
+                scheduling_strategy="SPREAD",
+            )
+            self.actors.append(holder.remote(own[0], [sources[s] for s in own], threads))
+        self.add = ray.remote(_sum_of_two).options(name="rankfold.add", num_cpus=0, max_retries=-1)
+
+    def close(self) -> None:
+        """Ends all actors."""
+        for actor in self.actors:
+            ray.kill(actor)
+        self.sources = []
+
+    def _get(self, refs: Any) -> Any:
+        """Waits in short steps, so that Ctrl-C and the poll of the caller are heard."""
+        waiting = list(refs) if isinstance(refs, list) else [refs]
+        while waiting:
+            _, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0.5, fetch_local=False)
+            if self.poll is not None:
+                self.poll()
+        return ray.get(refs)
+
+    def _tree(self, low: int, high: int, ask: Any) -> Any:
+        """A reference to the sum over the shards low..high."""
+        if self.owner[low] == self.owner[high - 1]:
+            return ask(self.actors[self.owner[low]], low, high)
+        middle = halves(low, high)
+        return self.add.remote(self._tree(low, middle, ask), self._tree(middle, high, ask))
+
+    def sums(self, what: str, *arguments: Any) -> NDArray[np.float64]:
+        """What all shards say, added up in the tree."""
+        name = f"rankfold.{what}"
+
+        def ask(actor: Any, low: int, high: int) -> Any:
+            return actor.sums.options(name=name).remote(low, high, what, *arguments)
+
+        out: NDArray[np.float64] = self._get(self._tree(0, self.count, ask))
+        return out
+
+    def answers(
+        self, state: bytes, weights: list[NDArray[np.float32]]
+    ) -> tuple[NDArray[np.float64], list[NDArray[np.float32]]]:
+        """The answers of all shards added up, and the weights of their users."""
+        sent = ray.put(np.frombuffer(state, dtype=np.uint8))
+        asked: list[tuple[int, int, Any]] = []
+
+        def ask(actor: Any, low: int, high: int) -> Any:
+            named = actor.answers.options(name=f"rankfold.answers[{low}:{high}]", num_returns=2)
+            answer, own = named.remote(low, high, sent, weights[low:high])
+            asked.append((low, high, own))
+            return answer
+
+        answer = self._get(self._tree(0, self.count, ask))
+        found = list(weights)
+        for low, high, own in asked:
+            found[low:high] = self._get(own)
+        told = sum(_F32 * len(own) for own in found)
+        self.moved.sent += len(state) * len(self.actors) + told
+        self.moved.received += _F64 * len(answer) * len(asked) + told
+        # The sum of one actor alone is lent by the store, and is only read.
+        return answer, found
+
+    def rows(
+        self, state: bytes, weights: list[NDArray[np.float32]]
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64] | None, float]]:
+        """The users of each shard."""
+        sent = ray.put(np.frombuffer(state, dtype=np.uint8))
+        asked = [
+            self.actors[self.owner[s]].rows.options(name=f"rankfold.rows[{s}]").remote(s, sent, weights[s])
+            for s in range(self.count)
+        ]
+        out: list[tuple[NDArray[np.float64], NDArray[np.float64] | None, float]] = self._get(asked)
+        return out
+
+    def biases(self, center: float, items: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Biases of the users of each shard, without factors."""
+        sent = ray.put(items)
+        asked = [
+            self.actors[self.owner[s]].biases.options(name=f"rankfold.biases[{s}]").remote(s, center, sent)
+            for s in range(self.count)
+        ]
+        out: list[NDArray[np.float64]] = self._get(asked)
+        return out
+
+
