@@ -51,6 +51,7 @@ impl<'a> Drive<'a> {
         placed: impl Fn(Error) -> Error,
     ) -> Result<()> {
         let (output, files) = (self.output, self.files);
+        output.tell_reading();
         let resumed = files.resumed(output)?;
         if let Some(checkpoint) = &resumed {
             let (found, wanted) = (checkpoint.task(), self.task);

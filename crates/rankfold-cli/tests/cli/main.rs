@@ -19,6 +19,7 @@ mod objects;
 mod pairs;
 mod plot;
 mod ranking;
+mod raw_files;
 mod recommend;
 mod split;
 #[path = "../support/mod.rs"]

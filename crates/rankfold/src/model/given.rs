@@ -92,6 +92,7 @@ impl Model {
             scale: given.scale,
             residual: RESIDUAL,
             noise: None,
+            columns: None,
         };
         card.check().map_err(Error::input)?;
         let biases = RatingBiases {
