@@ -3,11 +3,11 @@
 //! (`crates/rankfold/tests/fuzz`) share this file.
 
 use rankfold::batch::sharded::State;
-use rankfold::data::text::{Documents, Vocabulary};
+use rankfold::data::text::{Documents, FitOptions, TermRules, Vocabulary};
 use rankfold::data::{
     ChoiceColumns, ChoiceLines, Choices, DistanceStream, Features, LabelStream, Lines, Names,
-    PairsOrTriplets, RatingColumns, RatingLines, Ratings, RowIds, RowLookup, SquareMatrix,
-    TaskColumns, TaskLines, TaskRows, TripletStream, ValueStream, read_constraints,
+    OnBadLine, PairsOrTriplets, RatingColumns, RatingLines, Ratings, Reading, RowIds, RowLookup,
+    SquareMatrix, TaskColumns, TaskLines, TaskRows, TripletStream, ValueStream, read_constraints,
     read_dissimilarities, read_edges, read_label_names, read_labelled, read_labels, read_names,
     read_values, read_with,
 };
@@ -171,6 +171,11 @@ fn fields(bytes: &[u8]) {
                 id: (!id.is_empty()).then(|| id.to_owned()),
                 condition: condition.parse().ok(),
                 strict,
+                // Whatever stands there may also be a category, or be left out.
+                categories: vec![label.to_owned()],
+                drop: vec![id.to_owned()],
+                no_header: condition.is_empty(),
+                labelled: strict,
                 ..Documents::new(file(table.as_bytes(), extension))
             };
             if let Ok(read) = read_with::<f32>(&source, None) {
@@ -202,18 +207,30 @@ fn shards(bytes: &[u8]) {
 }
 
 fn ratings(bytes: &[u8]) {
-    for extension in ["csv", "tsv", "jsonl", "dat"] {
+    for extension in ["csv", "tsv", "jsonl", "dat", "inter", "mtx", "npz"] {
         let path = file(bytes, extension);
         let columns = RatingColumns::default();
-        if let Ok(read) = Ratings::read(&path, &columns) {
-            assert!(
-                !read.users.is_empty() && !read.items.is_empty(),
-                "ratings of somebody"
-            );
+        let skip = Reading::new(None, OnBadLine::Skip).expect("a way to read");
+        for (wide, reading) in [
+            (false, Reading::default()),
+            (false, skip.clone()),
+            (true, skip),
+        ] {
+            let columns = RatingColumns {
+                wide,
+                reading,
+                ..columns.clone()
+            };
+            if let Ok(read) = Ratings::read(&path, &columns) {
+                assert!(
+                    !read.users.is_empty() && !read.items.is_empty(),
+                    "ratings of somebody"
+                );
+            }
         }
         if let Ok(mut pairs) = RatingLines::open_pairs(&path, &columns) {
             while pairs.advance().is_ok_and(|more| more) {
-                let _ = pairs.pair(|user, item| user.len() + item.len());
+                pairs.pair(|user, item| assert!(!user.is_empty() && !item.is_empty()));
             }
         }
     }
@@ -235,7 +252,7 @@ fn choices(bytes: &[u8]) {
     }
     if let Ok(mut stream) = ChoiceLines::stream(lines(bytes), &ChoiceColumns::default(), None) {
         while stream.advance().is_ok_and(|more| more) {
-            let _ = stream.choice(|choice| assert!(choice.weight > 0.0, "a weight above 0"));
+            stream.choice(|choice| assert!(choice.weight > 0.0, "a weight above 0"));
         }
     }
 }
@@ -299,6 +316,24 @@ fn texts(bytes: &[u8]) {
     }
     let small = Vocabulary::parse(SMALL_VOCABULARY).expect("a vocabulary of the corpus");
     let _ = Documents::new(file(bytes, "jsonl")).read::<f32>(&small);
+    let _ = Documents::new(file(bytes, "csv")).read::<f32>(&small);
+    // Any text has terms, by any rules.
+    let text = String::from_utf8_lossy(bytes);
+    for (words, letters) in [("1..3", None), ("1", "1..4".parse().ok())] {
+        let options = FitOptions {
+            min_df: 1,
+            rules: TermRules {
+                fold: true,
+                words: words.parse().expect("a range"),
+                letters,
+                ..TermRules::default()
+            },
+            ..FitOptions::default()
+        };
+        if let Ok(fitted) = Vocabulary::fit([(&*text, None)], options) {
+            let _ = fitted.vectorize::<f32>(&text);
+        }
+    }
 }
 
 const SMALL_VOCABULARY: &[u8] = include_bytes!("corpus/texts/vocabulary");
@@ -318,7 +353,7 @@ fn streams(bytes: &[u8]) {
     while let Ok(Some(_)) = distances.read(names, names) {}
     if let Ok(mut ratings) = RatingLines::stream(lines(bytes), &RatingColumns::default()) {
         while ratings.advance().is_ok_and(|more| more) {
-            let _ = ratings.rating(|_, _, rating| assert!(rating.is_finite(), "a finite rating"));
+            ratings.rating(|_, _, rating| assert!(rating.is_finite(), "a finite rating"));
         }
     }
     let mut tasks = TaskLines::from_lines(lines(bytes));

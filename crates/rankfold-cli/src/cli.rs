@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::output::Output;
 use crate::{
-    convert, demo, edit, eval, gossip, info, merge, neighbors, plot, predict, rank, recommend,
-    split, train, transform, update, vectorize,
+    convert, demo, edit, eval, gossip, info, merge, neighbors, plot, predict, rank, reading,
+    recommend, split, train, transform, update, vectorize,
 };
 
 /// Learns low-rank similarities, rankings of labels, ratings and values of pairs: online
@@ -69,6 +69,11 @@ pub enum Command {
     },
 }
 
+/// All that can be typed.
+pub fn command() -> clap::Command {
+    reading::add(Cli::command())
+}
+
 pub fn run(command: Command, output: &Output) -> Result<()> {
     match command {
         Command::Demo(demo) => demo.run(output),
@@ -93,11 +98,11 @@ pub fn run(command: Command, output: &Output) -> Result<()> {
         Command::Completions { shell } => {
             // Into memory first: the generator panics when the reader goes.
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "rankfold", &mut script);
+            clap_complete::generate(shell, &mut self::command(), "rankfold", &mut script);
             output.raw(&script)
         }
         Command::Commands => {
-            let mut root = Cli::command();
+            let mut root = self::command();
             root.build();
             let mut all = Vec::new();
             list(&root, "", &mut all);
@@ -153,7 +158,7 @@ fn list(command: &clap::Command, prefix: &str, all: &mut Vec<Value>) {
 }
 
 fn man(name: Option<&str>) -> Result<Vec<u8>> {
-    let mut root = Cli::command();
+    let mut root = self::command();
     root.build();
     let command = match name {
         None => root,

@@ -63,6 +63,7 @@ impl<'a> Drive<'a> {
         show: impl FnOnce(&Model) -> Result<Vec<Section>>,
     ) -> Result<()> {
         let (output, files) = (self.output, self.files);
+        output.tell_reading();
         let resumed = files.resumed(output)?;
         if let Some(checkpoint) = &resumed {
             let (found, wanted) = (checkpoint.task(), self.task);

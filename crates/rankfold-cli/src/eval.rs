@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use rankfold::data::text::Documents;
 use rankfold::data::{
-    ChoiceColumns, Choices, Labelled, Labels, RatingColumns, Ratings, RowIds, TaskRows,
-    read_constraints, read_labels,
+    Choices, Labelled, Labels, Ratings, RowIds, TaskRows, read_constraints, read_labels,
 };
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Metrics, Precise};
@@ -22,9 +22,12 @@ use crate::page::examples::{self, Found, Kept};
 use crate::page::maps::{self, Titles};
 use crate::page::{Section, measured};
 use crate::paths;
-use crate::rows::{Fields, ScoreName, columns_of, needs_objects, placed, read_rows};
+use crate::rows::{
+    Fields, ScoreName, choice_columns, needs_objects, placed, rating_columns, read_rows,
+};
 use crate::task_columns::ColumnsOfTasks;
 use crate::train_pairs::read_pairs;
+use crate::unknown::Known;
 
 /// Measure a model on held-out data, with a simple baseline beside it
 ///
@@ -143,6 +146,10 @@ pub struct Eval {
     #[arg(long, value_name = "USER,ITEM,…")]
     columns: Option<String>,
 
+    /// Ratings stand in a table with a row for each user and a column for each item
+    #[arg(long)]
+    wide: bool,
+
     /// The length of the lists of recommendations
     #[arg(long, value_name = "N", default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(1..))]
@@ -212,7 +219,7 @@ impl Eval {
             Knowledge::Kernel(_) | Knowledge::Map(_) => {
                 &["labels", "pairs", "clusters", "neighbors"]
             }
-            Knowledge::Completion(_) => &["columns", "train", "top", "item_names"],
+            Knowledge::Completion(_) => &["columns", "wide", "train", "top", "item_names"],
             Knowledge::Recommend(_) => &["columns", "train", "top", "baselines", "item_names"],
             Knowledge::Multitask(_) => &[
                 "train",
@@ -300,7 +307,19 @@ impl Eval {
         };
         let threads = crate::threads(self.threads);
         let rows = |labels: Option<&PathBuf>| {
-            read_rows::<R>(&self.fields.of(self.data()), model.vocabulary(), labels)
+            let source = match labels.is_some() {
+                true => self.fields.of(self.data(), output),
+                false => self.fields.of_labelled(self.data(), output),
+            };
+            let source = source.knowing(&model.features);
+            read_rows::<R>(&source, model.vocabulary(), labels)
+        };
+        let of_train = |path: &PathBuf| {
+            let source = Documents {
+                labelled: true,
+                ..self.fields.of_all(path, output).knowing(&model.features)
+            };
+            read_rows::<R>(&source, model.vocabulary(), None)
         };
         let in_data = |e: Error| self.in_model(e).in_file(self.data());
         let in_train = |e: Error| match (e.about, &self.train) {
@@ -344,10 +363,10 @@ impl Eval {
                         Ok(found)
                     }
                     Some(path) => {
-                        let vocabulary = model.side(Side::Right).0.vocabulary();
-                        let source = self.fields.of_all(path);
+                        let features = &model.side(Side::Right).0;
+                        let source = self.fields.of_all(path, output).knowing(features);
                         let labels = self.object_labels.as_ref();
-                        let objects = read_rows(&source, vocabulary, labels)?;
+                        let objects = read_rows(&source, features.vocabulary(), labels)?;
                         let others = show.wanted.then(|| Kept::of(&objects));
                         let found = evaluate.rows_among(model, data, objects);
                         let placed =
@@ -359,8 +378,7 @@ impl Eval {
                 }
             }
             Knowledge::Metric => {
-                let train = self.train.as_ref();
-                let train = train.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
+                let train = self.train.as_ref().map(of_train);
                 let (data, train) = (rows(self.labels.as_ref())?, train.transpose()?);
                 let kept = show.wanted.then(|| Kept::of(&data));
                 let voters = train.as_ref().filter(|_| show.wanted).map(Kept::of);
@@ -379,11 +397,7 @@ impl Eval {
                 Ok(found)
             }
             Knowledge::Ranking(_) => {
-                let train = self.train.as_ref();
-                let train = train.map(|path| {
-                    let source = self.fields.of_all(path);
-                    read_rows::<R>(&source, model.vocabulary(), None)
-                });
+                let train = self.train.as_ref().map(of_train);
                 let (data, train) = (rows(self.labels.as_ref())?, train.transpose()?);
                 let kept = show.wanted.then(|| Kept::of(&data));
                 let found = model.evaluate_labels(data, train, threads, &progress);
@@ -396,10 +410,14 @@ impl Eval {
                 }
                 Ok(found)
             }
-            Knowledge::Pairs { .. } => self.pairs::<R>(model, show, &mut sections),
+            Knowledge::Pairs { .. } => self.pairs::<R>(model, show, &mut sections, output),
             Knowledge::Completion(_) => {
-                let columns = columns_of::<RatingColumns>(self.columns.as_deref())?;
+                let text = self.columns.as_deref();
+                let columns = rating_columns(text, self.wide, Some(model), output)?;
                 let ratings = Ratings::read(self.data(), &columns)?;
+                let (users, items) = model.rating_ids()?;
+                let met = Known::new(users, items).ids(&ratings.users, &ratings.items);
+                met.check(false, output).map_err(in_data)?;
                 let train = self.train.as_ref();
                 let train = train
                     .map(|path| Ratings::read(path, &columns))
@@ -420,9 +438,12 @@ impl Eval {
                 }
             }
             Knowledge::Recommend(known) => {
-                let columns = columns_of::<ChoiceColumns>(self.columns.as_deref())?;
+                let columns = choice_columns(self.columns.as_deref(), Some(model), output)?;
                 let liked = known.card.liked_from;
                 let test = Choices::read(self.data(), &columns, liked)?;
+                let items = model.recommended_items()?;
+                let met = Known::new(&known.users, items).ids(&test.users, &test.items);
+                met.check(true, output).map_err(in_data)?;
                 let train = self.train.as_ref();
                 let train = train.map(|path| Choices::read(path, &columns, liked));
                 let (train, top) = (train.transpose()?, self.top as usize);
@@ -445,10 +466,10 @@ impl Eval {
                 Ok(found)
             }
             Knowledge::Kernel(_) | Knowledge::Map(_) => {
-                self.items(model, show, &mut sections, threads)
+                self.items(model, show, &mut sections, threads, output)
             }
             Knowledge::Multitask(known) => {
-                let columns = self.tasks.or(Some(&known.card));
+                let columns = self.tasks.or(Some(&known.card), output);
                 let data = TaskRows::read(self.data(), &columns)?;
                 let train = self.train.as_ref();
                 let train = train
@@ -473,16 +494,17 @@ impl Eval {
         model: &Model,
         show: &Show<'_>,
         sections: &mut Vec<Section>,
+        output: &Output,
     ) -> Result<Evaluation> {
         needs_objects(model, &self.model, self.objects.as_ref())?;
         let Some(pairs) = &self.pairs else {
             let message = "the model predicts values of pairs: give them with --pairs FILE";
             return Err(Error::input(message).in_file(&self.model));
         };
-        let rows = model.read_side::<R>(&self.fields.of(self.data()), Side::Left)?;
+        let rows = model.read_side::<R>(&self.fields.of(self.data(), output), Side::Left)?;
         let objects = self.objects.as_ref();
-        let objects =
-            objects.map(|path| model.read_side::<R>(&self.fields.of_all(path), Side::Right));
+        let objects = objects
+            .map(|path| model.read_side::<R>(&self.fields.of_all(path, output), Side::Right));
         let objects = objects.transpose()?;
         let pairs = read_pairs(pairs, &rows, objects.as_ref())?;
         let train = self.train.as_ref();
@@ -505,12 +527,14 @@ impl Eval {
         show: &Show<'_>,
         sections: &mut Vec<Section>,
         threads: usize,
+        output: &Output,
     ) -> Result<Evaluation> {
         let items = model.items()?;
         let rows = match &self.data {
             None => None,
             Some(data) => {
-                let rows = read_rows::<f64>(&self.fields.of(data), None, self.labels.as_ref())?;
+                let rows =
+                    read_rows::<f64>(&self.fields.of(data, output), None, self.labels.as_ref())?;
                 Some(ordered(items, rows).map_err(|e| e.in_file(data))?)
             }
         };

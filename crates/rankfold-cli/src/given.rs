@@ -5,6 +5,8 @@ use clap::{ArgMatches, Command};
 use rankfold::model::Knowledge;
 use rankfold::{Error, Model, Result};
 
+use crate::reading::OPTIONS;
+
 /// The arguments that the user typed: flags by the names of their options, others by
 /// their ids.
 #[derive(Default)]
@@ -12,7 +14,7 @@ pub struct Given(Vec<String>);
 
 impl Given {
     /// The arguments of the innermost command. Those of all commands, such as
-    /// `--json`, apply to any model.
+    /// `--json`, apply to any model, and so do those of all that read data.
     pub fn new(mut command: &Command, mut matches: &ArgMatches) -> Self {
         while let Some((name, inner)) = matches.subcommand() {
             let found = command.find_subcommand(name);
@@ -21,6 +23,7 @@ impl Given {
         }
         let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let own = command.get_arguments().filter(|arg| !arg.is_global_set());
+        let own = own.filter(|arg| !OPTIONS.contains(&arg.get_id().as_str()));
         let own = own.filter(|arg| typed(arg.get_id().as_str()));
         let name = |arg: &clap::Arg| match arg.get_long() {
             Some(flag) => flag.replace('-', "_"),
@@ -60,7 +63,15 @@ impl Given {
 }
 
 /// The options of files of rows.
-pub const FIELDS: [&str; 4] = ["where", "text", "label", "id"];
+pub const FIELDS: [&str; 7] = [
+    "where",
+    "text",
+    "label",
+    "id",
+    "drop",
+    "categories",
+    "no_header",
+];
 
 /// Those of them that a verb takes whose DATA or `--rows` are rows of the model.
 pub fn fields_of(model: &Model) -> &'static [&'static str] {

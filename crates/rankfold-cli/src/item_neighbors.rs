@@ -67,6 +67,6 @@ impl ItemNeighbors<'_> {
             };
             out.put(ids.get(query as u32), found.iter().map(entry))
         })?;
-        out.end(self.start)
+        out.end(self.start, output)
     }
 }

@@ -29,6 +29,7 @@ mod predict_labels;
 mod predict_ratings;
 mod predict_tasks;
 mod rank;
+mod reading;
 mod recommend;
 mod rows;
 mod scores;
@@ -49,6 +50,7 @@ mod train_recommend;
 mod train_similarity;
 mod transform;
 mod uncertainty;
+mod unknown;
 mod update;
 mod update_choices;
 mod update_map;
@@ -58,7 +60,7 @@ mod vectorize;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 pub use interrupt::leave;
 
@@ -67,18 +69,27 @@ pub use interrupt::leave;
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     interrupt::install();
     let args: Vec<OsString> = args.into_iter().collect();
-    let mut command = cli::Cli::command();
+    let mut command = cli::command();
     let parsed = command.try_get_matches_from_mut(&args);
     let parsed = parsed.and_then(|matches| {
         let cli = cli::Cli::from_arg_matches(&matches)?;
-        Ok((cli, given::Given::new(&command, &matches)))
+        let given = given::Given::new(&command, &matches);
+        Ok((cli, given, reading::of(&matches)))
     });
-    let (cli, given) = match parsed {
+    let (cli, given, reading) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return output::usage(&error, &args),
     };
-    let output = output::Output::new(cli.json, cli.quiet, given, typed(&args));
-    match cli::run(cli.command, &output) {
+    let (reading, wrong) = match reading {
+        Ok(reading) => (reading, None),
+        Err(error) => (Default::default(), Some(error)),
+    };
+    let output = output::Output::new(cli.json, cli.quiet, given, typed(&args), reading);
+    let done = match wrong {
+        Some(error) => Err(error),
+        None => cli::run(cli.command, &output),
+    };
+    match done {
         Ok(()) => 0,
         Err(error) => output.fail(&error),
     }

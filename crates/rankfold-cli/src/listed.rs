@@ -75,11 +75,12 @@ impl Listed {
         self.out.put(lines.as_bytes())
     }
 
-    pub fn end(mut self, start: Instant) -> Result<()> {
+    pub fn end(mut self, start: Instant, output: &Output) -> Result<()> {
+        let more = output.end_of_stream();
         if self.json {
             let seconds = json!(start.elapsed().as_secs_f64());
             self.out
-                .put(format!("],\"seconds\":{seconds}}}\n").as_bytes())?;
+                .put(format!("],{more}\"seconds\":{seconds}}}\n").as_bytes())?;
         }
         self.out.commit()
     }

@@ -173,7 +173,10 @@ impl Neighbors {
         let rows = match (&self.data, model.items().is_ok()) {
             (data, true) => NamedRows::<R>::items(model, data.as_deref())?,
             (Some(data), false) => {
-                let (source, texts) = (self.fields.of(data), self.queries.query_text.clone());
+                let (source, texts) = (
+                    self.fields.of(data, output),
+                    self.queries.query_text.clone(),
+                );
                 NamedRows::<R>::read_with_texts(model, &source, texts, output)?
             }
             (None, false) => return Err(Error::input("DATA is needed: the rows to look among")),
@@ -188,7 +191,7 @@ impl Neighbors {
         let objects = match &self.objects {
             None => None,
             Some(path) => {
-                let source = self.fields.of_all(path);
+                let source = self.fields.of_all(path, output);
                 let objects = NamedRows::<R>::read(model, &source, Side::Right, output)?;
                 if !output.is_json() {
                     fits_a_line(&objects).map_err(|e| e.in_file(path))?;

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Seek, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rankfold::data::{self, BROKEN_PIPE};
+use rankfold::data::{self, BROKEN_PIPE, Reading};
 use rankfold::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
@@ -21,22 +22,68 @@ pub struct Output {
     pub given: Given,
     /// The whole command, for pages that say how they were made.
     pub command: String,
+    /// How data are read, and what readers have told.
+    pub reading: Reading,
+    /// Warnings that go into the JSON of the result.
+    warnings: Mutex<Vec<String>>,
 }
 
 impl Output {
-    pub fn new(json: bool, quiet: bool, given: Given, command: String) -> Self {
+    pub fn new(json: bool, quiet: bool, given: Given, command: String, reading: Reading) -> Self {
         Output {
             json,
             quiet,
             given,
             command,
+            reading,
+            warnings: Mutex::default(),
         }
+    }
+
+    /// Tells what readers have recognized, as notes.
+    pub fn tell_reading(&self) {
+        for note in self.reading.take_notes() {
+            self.note(&note);
+        }
+    }
+
+    /// Tells how many lines were left out.
+    fn tell_skipped(&self) {
+        let (skipped, first) = (self.reading.skipped(), self.reading.first_skipped());
+        if let Some(first) = first {
+            let lines = if skipped == 1 {
+                "line was"
+            } else {
+                "lines were"
+            };
+            self.note(&format!("{skipped} {lines} left out, the first: {first}"));
+        }
+    }
+
+    /// How many lines were left out, for JSON; `None` where they are errors.
+    pub fn skipped_lines(&self) -> Option<u64> {
+        self.reading.skips().then(|| self.reading.skipped())
+    }
+
+    /// A result, with the lines that were left out and warnings.
+    fn with_more(&self, json: &Value) -> Value {
+        let mut json = json.clone();
+        if let (Some(skipped), Some(object)) = (self.skipped_lines(), json.as_object_mut()) {
+            object.insert("skipped_lines".into(), json!(skipped));
+        }
+        let warnings = self.warnings();
+        if let (false, Some(object)) = (warnings.is_empty(), json.as_object_mut()) {
+            object.insert("warnings".into(), json!(warnings));
+        }
+        json
     }
 
     /// The result of a command: one JSON object, or lines for people.
     pub fn result(&self, json: &Value, text: &str) -> Result<()> {
+        self.tell_reading();
+        self.tell_skipped();
         let line = if self.json {
-            json.to_string()
+            self.with_more(json).to_string()
         } else {
             text.to_owned()
         };
@@ -46,8 +93,10 @@ impl Output {
     /// The result of a command that has written its data to stdout, where
     /// nothing else may stand then: it goes to stderr.
     pub fn result_beside_data(&self, json: &Value, text: &str) {
+        self.tell_reading();
+        self.tell_skipped();
         if self.json {
-            tell(&json.to_string());
+            tell(&self.with_more(json).to_string());
         } else if !self.quiet {
             tell(text);
         }
@@ -91,6 +140,7 @@ impl Output {
     /// Stdout for a result that is written as it comes. JSON is held back until it is
     /// whole: an error must not leave a part of an object.
     pub fn stream(&self) -> Result<Stream> {
+        self.tell_reading();
         Ok(Stream {
             out: data::Output::create("-")?,
             held: self.json.then(|| tempfile::spooled_tempfile(HELD)),
@@ -126,6 +176,21 @@ impl Output {
         }
     }
 
+    /// A line that people should not miss; a field of the result in JSON.
+    pub fn warn(&self, line: &str) {
+        if self.json {
+            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            warnings.push(line.to_owned());
+        } else if !self.quiet {
+            tell(&format!("warning: {line}"));
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let warnings = self.warnings.lock();
+        warnings.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// A bar over a known number of steps; only on a terminal.
     pub fn bar(&self, steps: u64) -> ProgressBar {
         if self.quiet || self.json || !std::io::stderr().is_terminal() {
@@ -149,12 +214,26 @@ impl Output {
         }
     }
 
+    /// What all results that are written as they come end with, for JSON; for people, what
+    /// is to be told at the end.
+    pub fn end_of_stream(&self) -> String {
+        self.tell_reading();
+        self.tell_skipped();
+        let skipped = self.skipped_lines();
+        let skipped = skipped.map_or_else(String::new, |n| format!("\"skipped_lines\":{n},"));
+        match &self.warnings()[..] {
+            [] => skipped,
+            warnings => format!("{skipped}\"warnings\":{},", json!(warnings)),
+        }
+    }
+
     /// Tells about an error, and gives the exit code: 2 for bad input, 1 for
     /// a failure; a reader that has gone is no error.
     pub fn fail(&self, error: &Error) -> u8 {
         if error.message == BROKEN_PIPE {
             return 0;
         }
+        self.tell_reading();
         let code = match error.kind {
             ErrorKind::Input => 2,
             ErrorKind::Interrupted => 130,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{ChoiceColumns, PairsOrTriplets, RatingColumns, Relations, RowLookup};
+use rankfold::data::{PairsOrTriplets, Relations, RowLookup};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result, Score};
@@ -17,7 +17,7 @@ use crate::predict_choices::ScoredChoices;
 use crate::predict_labels::RowsAndLabels;
 use crate::predict_ratings::UsersAndItems;
 use crate::predict_tasks::TasksAndRows;
-use crate::rows::{Fields, NamedRows, ScoreName, columns_of, needs_objects};
+use crate::rows::{Fields, NamedRows, ScoreName, choice_columns, needs_objects, rating_columns};
 use crate::task_columns::ColumnsOfTasks;
 use crate::uncertainty::Uncertainty;
 
@@ -137,7 +137,7 @@ impl Predict {
         };
         match &model.knowledge {
             Knowledge::Recommend(_) => {
-                let columns: ChoiceColumns = columns_of(self.columns.as_deref())?;
+                let columns = choice_columns(self.columns.as_deref(), Some(&model), output)?;
                 let pairs = ScoredChoices {
                     model: &model,
                     model_file: &self.model,
@@ -149,7 +149,8 @@ impl Predict {
                 pairs.run(output)
             }
             Knowledge::Completion(_) => {
-                let columns: RatingColumns = columns_of(self.columns.as_deref())?;
+                let text = self.columns.as_deref();
+                let columns = rating_columns(text, false, Some(&model), output)?;
                 let pairs = UsersAndItems {
                     model: &model,
                     model_file: &self.model,
@@ -166,13 +167,13 @@ impl Predict {
                     model: &model,
                     model_file: &self.model,
                     input: &self.input,
-                    columns: self.tasks.or(Some(&known.card)),
+                    columns: self.tasks.or(Some(&known.card), output),
                     strict: self.strict,
                     start,
                 };
                 rows.run(output)
             }
-            Knowledge::Ranking(_) => self.labels(&model, rows()?, start).run(output),
+            Knowledge::Ranking(_) => self.labels(&model, rows()?, start, output).run(output),
             Knowledge::Kernel(_) | Knowledge::Map(_) => {
                 self.score_pairs_of(&model, None, start, output)
             }
@@ -198,11 +199,17 @@ impl Predict {
     }
 
     /// What a model that ranks labels is asked for.
-    fn labels<'a>(&'a self, model: &'a Model, rows: &Path, start: Instant) -> RowsAndLabels<'a> {
+    fn labels<'a>(
+        &'a self,
+        model: &'a Model,
+        rows: &Path,
+        start: Instant,
+        output: &Output,
+    ) -> RowsAndLabels<'a> {
         RowsAndLabels {
             model,
             input: &self.input,
-            rows: self.fields.of(rows),
+            rows: self.fields.of(rows, output),
             strict: self.strict,
             start,
         }
@@ -216,11 +223,18 @@ impl Predict {
         output: &Output,
     ) -> Result<()> {
         let rows = match data {
-            Some(data) => NamedRows::<R>::read(model, &self.fields.of(data), Side::Left, output)?,
+            Some(data) => {
+                NamedRows::<R>::read(model, &self.fields.of(data, output), Side::Left, output)?
+            }
             None => NamedRows::<R>::items(model, self.rows.as_deref())?,
         };
         let objects = self.objects.as_ref().map(|path| {
-            NamedRows::<R>::read(model, &self.fields.of_all(path), Side::Right, output)
+            NamedRows::<R>::read(
+                model,
+                &self.fields.of_all(path, output),
+                Side::Right,
+                output,
+            )
         });
         let objects = objects.transpose()?;
         let lookup = match data {

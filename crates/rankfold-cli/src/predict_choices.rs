@@ -9,6 +9,7 @@ use rankfold::{ErrorKind, Model, Result};
 use crate::output::Output;
 use crate::predict_ratings::missing;
 use crate::scores::Scores;
+use crate::unknown::Known;
 
 /// What a model of choices is asked for.
 pub struct ScoredChoices<'a> {
@@ -30,13 +31,14 @@ impl ScoredChoices<'_> {
         let mut scores = Scores::new(self.model, output)?;
         // Lines of one user often stand together.
         let mut last: (Option<u32>, Vec<f64>) = (None, vec![0.0; recommender.rank()]);
-        let mut unknown = 0_usize;
+        let (mut unknown, mut met) = (0_usize, Known::new(&known.users, items));
         while lines.advance()? {
             let (user, item, missing) = lines.choice(|choice| {
+                met.line(choice.user, choice.item);
                 let (user, item) = (known.users.find(choice.user), items.find(choice.item));
                 let missing = missing(self.strict, (choice.user, user), (choice.item, item));
                 (user, item, missing)
-            })?;
+            });
             if let Some(message) = missing {
                 return Err(lines.error(message));
             }
@@ -58,7 +60,8 @@ impl ScoredChoices<'_> {
             })?;
         }
         let count = scores.count;
-        scores.end("pairs", unknown, self.start)?;
+        met.check(true, output).map_err(|e| e.in_file(self.input))?;
+        scores.end("pairs", unknown, self.start, output)?;
         if unknown > 0 {
             output.note(&format!(
                 "{unknown} of {count} pairs have a user or an item that the model does not know: \

@@ -9,6 +9,7 @@ use rankfold::{ErrorKind, Model, Result};
 use crate::output::Output;
 use crate::scores::Scores;
 use crate::uncertainty::Uncertainty;
+use crate::unknown::Known;
 
 /// What a model of ratings is asked for.
 pub struct UsersAndItems<'a> {
@@ -46,12 +47,13 @@ impl UsersAndItems<'_> {
         let (users, items) = self.model.rating_ids()?;
         let mut lines = RatingLines::open_pairs(self.input, self.columns)?;
         let mut scores = Scores::new(self.model, output)?;
-        let mut unknown = 0usize;
+        let (mut unknown, mut known) = (0usize, Known::new(users, items));
         while lines.advance()? {
             let (u, i, missing) = lines.pair(|user, item| {
+                known.line(user, item);
                 let (u, i) = (users.find(user), items.find(item));
                 (u, i, missing(self.strict, (user, u), (item, i)))
-            })?;
+            });
             if let Some(message) = missing {
                 return Err(lines.error(message));
             }
@@ -67,7 +69,10 @@ impl UsersAndItems<'_> {
             })?;
         }
         let count = scores.count;
-        scores.end("pairs", unknown, self.start)?;
+        known
+            .check(true, output)
+            .map_err(|e| e.in_file(self.input))?;
+        scores.end("pairs", unknown, self.start, output)?;
         if unknown > 0 {
             output.note(&format!(
                 "{unknown} of {count} pairs have a user or an item that the model does not know"

@@ -48,7 +48,7 @@ impl TasksAndRows<'_> {
             })?;
         }
         let count = scores.count;
-        scores.end("rows", unknown, self.start)?;
+        scores.end("rows", unknown, self.start, output)?;
         note_unknown(output, map.unknown);
         if unknown > 0 {
             output.note(&format!(

@@ -57,7 +57,10 @@ impl Rank {
     }
 
     fn list<R: Real>(&self, model: &Model, start: Instant, output: &Output) -> Result<()> {
-        let (source, texts) = (self.fields.of(&self.data), self.queries.query_text.clone());
+        let (source, texts) = (
+            self.fields.of(&self.data, output),
+            self.queries.query_text.clone(),
+        );
         let rows = NamedRows::<R>::read_with_texts(model, &source, texts, output)?;
         let queries = queries(&self.queries.query, &rows).map_err(|e| e.in_file(&self.data))?;
         let names = model.label_names()?;

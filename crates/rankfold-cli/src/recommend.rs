@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{ChoiceColumns, ChoiceLines, Choices, RatingColumns, RatingLines, read_names};
+use rankfold::data::{ChoiceLines, Choices, RatingLines, read_names};
 use rankfold::eval::nearest_among;
 use rankfold::model::{Knowledge, Recommender};
 use rankfold::task::{Recommendations, UserLists};
@@ -16,7 +16,8 @@ use crate::listed::{Entry, Listed};
 use crate::neighbors::fits_lines;
 use crate::output::{Output, not_finite};
 use crate::paths;
-use crate::rows::columns_of;
+use crate::rows::{choice_columns, rating_columns};
+use crate::unknown::Known;
 
 /// Items for each place of a list that diversity chooses from.
 const POOL: usize = 10;
@@ -54,6 +55,10 @@ pub struct Recommend {
     /// The columns of users and items [default: user,item]
     #[arg(long, value_name = "USER,ITEM,…")]
     columns: Option<String>,
+
+    /// DATA is a table with a row for each user and a column for each item, for a model of ratings
+    #[arg(long)]
+    wide: bool,
 
     /// A user, may be given again [default: all users]
     #[arg(long, value_name = "ID")]
@@ -115,7 +120,7 @@ impl Recommend {
         ];
         let own: &[&str] = match &model.knowledge {
             Knowledge::Recommend(_) => &["diversity", "because"],
-            _ => &[],
+            _ => &["wide"],
         };
         model_lists(&model).map_err(|e| e.in_file(&self.model))?;
         output.given.only(&model, &always, own)?;
@@ -180,12 +185,14 @@ impl Recommend {
     ) -> Result<()> {
         let in_model = |e: Error| e.in_file(&self.model);
         let (known, items) = (model.recommended()?, model.recommended_items()?);
-        let columns: ChoiceColumns = columns_of(self.columns.as_deref())?;
+        let columns = choice_columns(self.columns.as_deref(), Some(model), output)?;
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
         let data = match &self.data {
             None => None,
             Some(path) => {
                 let choices = Choices::read(path, &columns, known.card.liked_from)?;
+                let met = Known::new(&known.users, items).ids(&choices.users, &choices.items);
+                met.check(true, output).map_err(|e| e.in_file(path))?;
                 let (histories, unknown) = model.histories_of(&choices)?;
                 if unknown > 0 {
                     output.note(&format!(
@@ -228,7 +235,7 @@ impl Recommend {
                     {
                         lists.leave_out(user, item);
                     }
-                })?;
+                });
             }
         }
         let diversity = self.diversity.unwrap_or(0.0);
@@ -268,7 +275,7 @@ impl Recommend {
             };
             out.put(user, found.iter().map(entry))
         })?;
-        out.end(start)
+        out.end(start, output)
     }
 
     /// The choices that speak most for an item, by title where there is one.
@@ -311,21 +318,21 @@ impl Recommend {
             let message = "says that nothing is left out: leave DATA away";
             return Err(Error::option("exclude", message));
         }
-        let columns: RatingColumns = match self.columns.as_deref() {
-            // Ratings need not follow.
-            Some(text) if text.split(',').count() == 2 => {
-                columns_of(Some(&format!("{text},rating")))?
-            }
-            text => columns_of(text)?,
-        };
+        let text = self.columns.as_deref();
+        let columns = rating_columns(text, self.wide, Some(model), output)?;
         for data in self.data.as_deref().into_iter().chain(self.excluded()) {
             let mut lines = RatingLines::open_pairs(data, &columns)?;
+            let mut met = Known::new(users, items);
             while lines.advance()? {
-                let known = lines.pair(|user, item| users.find(user).zip(items.find(item)))?;
+                let known = lines.pair(|user, item| {
+                    met.line(user, item);
+                    users.find(user).zip(items.find(item))
+                });
                 if let Some((user, item)) = known {
                     recommendations.leave_out(user, item);
                 }
             }
+            met.check(true, output).map_err(|e| e.in_file(data))?;
         }
         if let Some(only) = self.allowed(items, output)? {
             recommendations.only(only);
@@ -358,7 +365,7 @@ impl Recommend {
                 }),
             )
         })?;
-        out.end(start)
+        out.end(start, output)
     }
 }
 

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rankfold::data::text::{Documents, Vocabulary};
-use rankfold::data::{Condition, Labelled, RowIds, RowLookup, read_labels, read_with};
+use rankfold::data::{
+    ChoiceColumns, Condition, Labelled, RatingColumns, RowIds, RowLookup, read_labels, read_with,
+};
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Prepared};
 use rankfold::{Error, Model, Real, Result, Score};
 
 use crate::output::Output;
+use crate::unknown::check_entries;
 
 /// Which rows of a file are read, and what its columns or fields mean.
 #[derive(Args)]
@@ -29,11 +32,24 @@ pub struct Fields {
     /// The column or field of the id, in .csv, .tsv or .jsonl [default: `id`, where it is there]
     #[arg(long, value_name = "FIELD")]
     id: Option<String>,
+
+    /// Columns of a table that are left out
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
+    drop: Vec<String>,
+
+    /// Columns of a table that hold categories: each value becomes a feature, and the model keeps
+    /// them
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
+    categories: Vec<String>,
+
+    /// A table has no header: its columns are called 1, 2, …
+    #[arg(long)]
+    no_header: bool,
 }
 
 impl Fields {
     /// The rows or documents of a file.
-    pub fn of(&self, path: &Path) -> Documents {
+    pub fn of(&self, path: &Path, output: &Output) -> Documents {
         Documents {
             path: path.to_owned(),
             text: self.text.clone(),
@@ -41,15 +57,29 @@ impl Fields {
             id: self.id.clone(),
             condition: self.condition.clone(),
             strict: true,
+            drop: self.drop.clone(),
+            categories: self.categories.clone(),
+            no_header: self.no_header,
+            labelled: false,
+            known: None,
+            reading: output.reading.clone(),
+        }
+    }
+
+    /// The same where every row needs a label.
+    pub fn of_labelled(&self, path: &Path, output: &Output) -> Documents {
+        Documents {
+            labelled: true,
+            ..self.of(path, output)
         }
     }
 
     /// All rows of another file, which may have other columns.
-    pub fn of_all(&self, path: &Path) -> Documents {
+    pub fn of_all(&self, path: &Path, output: &Output) -> Documents {
         Documents {
             condition: None,
             strict: false,
-            ..self.of(path)
+            ..self.of(path, output)
         }
     }
 }
@@ -121,14 +151,50 @@ pub fn scores_rows(model: &Model, path: &Path) -> Result<()> {
     Err(Error::input(message).in_file(path))
 }
 
-/// The names of columns that were typed, or the usual ones.
-pub fn columns_of<C: Default + std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<C> {
-    match text {
-        None => Ok(C::default()),
-        Some(text) => text
-            .parse()
-            .map_err(|message| Error::option("columns", message)),
-    }
+/// The columns of ratings that were typed, or those that a model keeps.
+pub fn rating_columns(
+    text: Option<&str>,
+    wide: bool,
+    model: Option<&Model>,
+    output: &Output,
+) -> Result<RatingColumns> {
+    let kept = match model.map(|model| &model.knowledge) {
+        Some(Knowledge::Completion(known)) => known.card.columns.as_deref(),
+        _ => None,
+    };
+    let columns = match text {
+        // Ratings need not follow.
+        Some(text) if text.split(',').count() == 2 && model.is_some() => {
+            format!("{text},rating").parse()
+        }
+        Some(text) => text.parse(),
+        None => Ok(RatingColumns::kept(kept)),
+    };
+    Ok(RatingColumns {
+        wide,
+        reading: output.reading.clone(),
+        ..columns.map_err(|message| Error::option("columns", message))?
+    })
+}
+
+/// The columns of choices that were typed, or those that a model keeps.
+pub fn choice_columns(
+    text: Option<&str>,
+    model: Option<&Model>,
+    output: &Output,
+) -> Result<ChoiceColumns> {
+    let kept = match model.map(|model| &model.knowledge) {
+        Some(Knowledge::Recommend(known)) => known.card.columns.as_deref(),
+        _ => None,
+    };
+    let columns = match text {
+        Some(text) => text.parse(),
+        None => Ok(ChoiceColumns::kept(kept)),
+    };
+    Ok(ChoiceColumns {
+        reading: output.reading.clone(),
+        ..columns.map_err(|message| Error::option("columns", message))?
+    })
 }
 
 /// An error in the file that it is about.
@@ -236,9 +302,10 @@ impl<R: Real> NamedRows<R> {
             features,
             ..
         } = data;
-        let prepared = model.prepare_side(rows, &features, side);
-        let prepared = prepared.map_err(|e| e.in_file(&source.path))?;
-        note_unknown(output, prepared.unknown_entries);
+        let in_file = |e: Error| e.in_file(&source.path);
+        let count = rows.nnz();
+        let prepared = model.prepare_side(rows, &features, side).map_err(in_file)?;
+        check_entries(prepared.unknown_entries, count, output).map_err(in_file)?;
         Ok(NamedRows {
             ids,
             texts,

@@ -69,7 +69,14 @@ impl Scores {
 
     /// Ends the list: `what` it counts, how many of these were not known, and how long
     /// it took.
-    pub fn end(mut self, what: &str, unknown: usize, start: Instant) -> Result<()> {
+    pub fn end(
+        mut self,
+        what: &str,
+        unknown: usize,
+        start: Instant,
+        output: &Output,
+    ) -> Result<()> {
+        let more = output.end_of_stream();
         if self.json {
             let (count, seconds) = (self.count, json!(start.elapsed().as_secs_f64()));
             let named = ["sd", "low", "high"].iter().zip(&self.sure);
@@ -78,7 +85,7 @@ impl Scores {
                 .map(|(name, list)| format!("\"{name}\":{},", json!(list)))
                 .collect();
             let tail = format!(
-                "],{sure}\"{what}\":{count},\"unknown\":{unknown},\"seconds\":{seconds}}}\n"
+                "],{sure}{more}\"{what}\":{count},\"unknown\":{unknown},\"seconds\":{seconds}}}\n"
             );
             self.out.put(tail.as_bytes())?;
         }

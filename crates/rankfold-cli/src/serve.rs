@@ -239,8 +239,14 @@ impl Serve {
         let tls = self.tls_certificate.clone().zip(self.tls_key.clone());
         let options = Options {
             model: self.model.clone(),
-            rows: self.rows.as_deref().map(|path| self.fields.of(path)),
-            objects: self.objects.as_deref().map(|path| self.fields.of_all(path)),
+            rows: self
+                .rows
+                .as_deref()
+                .map(|path| self.fields.of(path, output)),
+            objects: self
+                .objects
+                .as_deref()
+                .map(|path| self.fields.of_all(path, output)),
             names: self.item_names.clone(),
             learning,
             listen: self.listen,

@@ -65,10 +65,6 @@ pub struct Split {
         conflicts_with_all = ["test", "by"]
     )]
     condition: Option<Condition>,
-
-    /// The extension that names the format, where the name of the file does not
-    #[arg(long, value_name = "EXT")]
-    format: Option<String>,
 }
 
 impl Split {
@@ -87,10 +83,10 @@ impl Split {
                 by,
             },
         };
-        let files = split_files(&self.data, self.format.as_deref(), &self.output)?;
+        let files = split_files(&self.data, output.reading.format(), &self.output)?;
         let [train, test] = files.each_ref().map(|file| Some(file.as_path()));
         paths::check(&[train, test], &[Some(&self.data)])?;
-        let made = rankfold::data::split(&self.data, self.format.as_deref(), &self.output, &part)?;
+        let made = rankfold::data::split(&self.data, output.reading.format(), &self.output, &part)?;
         let (train, test) = (made.train.display(), made.test.display());
         let json = json!({
             "format": 1,

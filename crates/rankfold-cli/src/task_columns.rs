@@ -23,7 +23,7 @@ pub struct ColumnsOfTasks {
 
 impl ColumnsOfTasks {
     /// The columns for a model; those of its training where nothing else is said.
-    pub fn or(&self, card: Option<&MultitaskCard>) -> TaskColumns {
+    pub fn or(&self, card: Option<&MultitaskCard>, output: &Output) -> TaskColumns {
         let known = card.map_or_else(TaskColumns::default, MultitaskCard::columns);
         let asked = |own: &Option<String>, known: String| own.clone().unwrap_or(known);
         TaskColumns {
@@ -34,6 +34,7 @@ impl ColumnsOfTasks {
                 true => known.ignored,
                 false => self.ignore_column.clone(),
             },
+            reading: output.reading.clone(),
         }
     }
 }

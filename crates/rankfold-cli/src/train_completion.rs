@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
-use rankfold::data::{RatingColumns, Ratings};
+use rankfold::data::Ratings;
 use rankfold::options::Options;
 use rankfold::task::RatingData;
 use rankfold::{Completion, Result};
@@ -12,6 +12,7 @@ use rankfold::{Completion, Result};
 use crate::drive::Drive;
 use crate::output::Output;
 use crate::page::maps;
+use crate::rows::rating_columns;
 use crate::shared_options::{Precision, RunFiles};
 use crate::table::Table;
 
@@ -23,7 +24,7 @@ use crate::table::Table;
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold train completion ratings.csv -o model.safetensors
-      columns user, item, rating; by the strongest learner for the data, which chooses the rank
+      columns user, item, rating, or as people call them; by the strongest learner for the data, which chooses the rank
   rankfold train completion ratings.csv -o m.safetensors --rank 2..12
       raises the rank while the error on a tenth of the ratings falls
   rankfold train completion ratings.dat -o m.safetensors --learner als --regularization 2
@@ -34,21 +35,22 @@ use crate::table::Table;
   rankfold train completion ratings.csv -o m.safetensors --learner polar --no-bias
       one of the geometries by itself")]
 pub struct TrainCompletion {
-    /// Ratings: .csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces, plain, .gz or .zst; `-` is .dat
-    /// from stdin
+    /// Ratings: .csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces (also .data, .base, .txt, .inter),
+    /// plain, .gz or .zst, or a matrix in .npz or .mtx; `-` is .dat from stdin
     data: PathBuf,
 
     /// The model file to write
     #[arg(short, long, value_name = "MODEL")]
     output: PathBuf,
 
-    /// The columns of users, items and ratings: names, or numbers where there is no header
-    #[arg(
-        long,
-        value_name = "USER,ITEM,RATING",
-        default_value = "user,item,rating"
-    )]
-    columns: RatingColumns,
+    /// The columns of users, items and ratings: names, or numbers where there is no header [default:
+    /// those that are called as people call them; the model keeps them]
+    #[arg(long, value_name = "USER,ITEM,RATING")]
+    columns: Option<String>,
+
+    /// DATA is a table with a row for each user and a column for each item; empty cells are unknown
+    #[arg(long)]
+    wide: bool,
 
     /// How tall factors are stored
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -75,9 +77,10 @@ impl TrainCompletion {
         )?;
         options.check()?;
         let titles = maps::read_titles(self.item_names.as_ref())?;
-        let ratings = Ratings::read(&self.data, &self.columns)?;
+        let columns = rating_columns(self.columns.as_deref(), self.wide, None, output)?;
+        let ratings = Ratings::read(&self.data, &columns)?;
         let valid = self.files.valid.as_ref();
-        let valid = valid.map(|path| Ratings::read(path, &self.columns));
+        let valid = valid.map(|path| Ratings::read(path, &columns));
         let valid = valid.transpose()?;
         let data = RatingData {
             ratings: Cow::Owned(ratings),

@@ -160,7 +160,8 @@ impl TrainKernel {
         };
         match (&self.data, &self.matrix) {
             (Some(data), _) => {
-                let rows = read_rows::<R>(&self.fields.of(data), None, self.labels.as_ref())?;
+                let rows =
+                    read_rows::<R>(&self.fields.of(data, output), None, self.labels.as_ref())?;
                 let lookup = rows.lookup().of_items();
                 let known = known(&mut |name| lookup.find(name).map(|row| row as u32))?;
                 let start = KernelStart::Rows(&rows);

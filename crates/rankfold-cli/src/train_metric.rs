@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rankfold::data::read_constraints;
+use rankfold::data::text::Documents;
 use rankfold::options::Options;
 use rankfold::task::MetricData;
 use rankfold::{Metric, Real, Result};
@@ -93,7 +94,11 @@ impl TrainMetric {
             ],
         )?;
         options.check()?;
-        let rows = read_rows::<R>(&self.fields.of(&self.data), None, self.labels.as_ref())?;
+        let source = match self.labels.is_some() || self.pairs.is_some() {
+            true => self.fields.of(&self.data, output),
+            false => self.fields.of_labelled(&self.data, output),
+        };
+        let rows = read_rows::<R>(&source, None, self.labels.as_ref())?;
         let constraints = self.pairs.as_ref().map(|path| {
             let lookup = rows.lookup();
             let mut find = |name: &str| lookup.find(name).map(|row| row as u32);
@@ -101,7 +106,13 @@ impl TrainMetric {
         });
         let constraints = constraints.transpose()?;
         let valid = self.files.valid.as_ref();
-        let valid = valid.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
+        let valid = valid.map(|path| {
+            let source = Documents {
+                labelled: true,
+                ..self.fields.of_all(path, output).knowing(&rows.features)
+            };
+            read_rows::<R>(&source, None, None)
+        });
         let valid = valid.transpose()?;
         let data = MetricData {
             rows: &rows,

@@ -59,7 +59,7 @@ impl TrainMultitask {
         let options = &self.options.0;
         self.files.check(&self.output, &[Some(&self.data)])?;
         options.check()?;
-        let columns = self.columns.or(None);
+        let columns = self.columns.or(None, output);
         let rows = TaskRows::read(&self.data, &columns)?;
         let valid = self.files.valid.as_ref();
         let valid = valid.map(|path| TaskRows::read(path, &columns));

@@ -83,9 +83,10 @@ impl TrainPairs {
             &[Some(&self.data), Some(&self.pairs), self.objects.as_deref()],
         )?;
         options.check()?;
-        let rows = read_rows::<R>(&self.fields.of(&self.data), None, None)?;
+        let rows = read_rows::<R>(&self.fields.of(&self.data, output), None, None)?;
         let objects = self.objects.as_ref();
-        let objects = objects.map(|path| read_rows::<R>(&self.fields.of_all(path), None, None));
+        let objects =
+            objects.map(|path| read_rows::<R>(&self.fields.of_all(path, output), None, None));
         let objects = objects.transpose()?;
         let pairs = read_pairs(&self.pairs, &rows, objects.as_ref())?;
         let valid = self.files.valid.as_ref();

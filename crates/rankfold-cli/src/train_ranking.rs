@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rankfold::data::text::Vocabulary;
+use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{Labelled, read_label_names};
 use rankfold::options::Options;
 use rankfold::task::RankingData;
@@ -86,11 +86,14 @@ impl TrainRanking {
         let vocabulary = self.vocabulary.as_ref().map(Vocabulary::load).transpose()?;
         let names = self.label_names.as_ref().map(read_label_names);
         let names = names.transpose()?;
-        let source = self.fields.of(&self.data);
+        let source = self.fields.of_labelled(&self.data, output);
         let rows = read_rows::<R>(&source, vocabulary.as_ref(), None)?;
         let mut rows = named(rows, names.as_ref(), &self.data)?;
         let valid = self.files.valid.as_ref().map(|path| {
-            let source = self.fields.of_all(path);
+            let source = Documents {
+                labelled: true,
+                ..self.fields.of_all(path, output).knowing(&rows.features)
+            };
             let valid = read_rows::<R>(&source, vocabulary.as_ref(), None)?;
             named(valid, names.as_ref(), path)
         });

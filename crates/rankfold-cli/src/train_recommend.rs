@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
-use rankfold::data::{ChoiceColumns, Choices, read_labelled};
+use rankfold::data::{Choices, read_labelled};
 use rankfold::options::Options;
 use rankfold::task::RecommendData;
 use rankfold::{Recommend, Result};
@@ -12,6 +12,7 @@ use rankfold::{Recommend, Result};
 use crate::drive::Drive;
 use crate::output::Output;
 use crate::page::maps;
+use crate::rows::choice_columns;
 use crate::shared_options::RunFiles;
 use crate::table::Table;
 
@@ -37,8 +38,8 @@ use crate::table::Table;
   rankfold train recommend clicks.csv -o model.safetensors --half-life 20
       what a user chose twenty choices ago counts half")]
 pub struct TrainRecommend {
-    /// Choices: .csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces, plain, .gz or .zst; `-` is .dat
-    /// from stdin
+    /// Choices: .csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces (also .data, .base, .txt, .inter),
+    /// plain, .gz or .zst, or a matrix in .npz or .mtx; `-` is .dat from stdin
     data: PathBuf,
 
     /// The model file to write
@@ -46,9 +47,9 @@ pub struct TrainRecommend {
     output: PathBuf,
 
     /// The columns of users and items, and of weights and times: names, or numbers where there is no
-    /// header [default: user,item, and weight, time or timestamp where they are]
+    /// header [default: those that are called as people call them; the model keeps them]
     #[arg(long, value_name = "USER,ITEM[,WEIGHT[,TIME]]")]
-    columns: Option<ChoiceColumns>,
+    columns: Option<String>,
 
     /// Lines with a rating of at least this are choices, others are left out
     #[arg(long, value_name = "RATING")]
@@ -84,7 +85,7 @@ impl TrainRecommend {
         )?;
         options.check()?;
         let titles = maps::read_titles(self.item_names.as_ref())?;
-        let columns = self.columns.clone().unwrap_or_default();
+        let columns = choice_columns(self.columns.as_deref(), None, output)?;
         let choices = Choices::read(&self.data, &columns, self.liked_from)?;
         if choices.ignores_ratings {
             output.note(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rankfold::data::text::Vocabulary;
+use rankfold::data::text::{Documents, Vocabulary};
 use rankfold::data::{Labelled, Triplets};
 use rankfold::options::Options;
 use rankfold::sample::{Given, Triplet};
@@ -113,10 +113,13 @@ impl TrainSimilarity {
         )?;
         options.check()?;
         let vocabulary = self.vocabulary.as_ref().map(Vocabulary::load).transpose()?;
-        let source = self.fields.of(&self.data);
+        let source = match self.labels.is_some() || self.triplets.is_some() {
+            true => self.fields.of(&self.data, output),
+            false => self.fields.of_labelled(&self.data, output),
+        };
         let mut rows = read_rows::<R>(&source, vocabulary.as_ref(), self.labels.as_ref())?;
         let objects = self.objects.as_ref().map(|path| {
-            let source = self.fields.of_all(path);
+            let source = self.fields.of_all(path, output);
             read_rows::<R>(&source, None, self.object_labels.as_ref())
         });
         let objects = objects.transpose()?;
@@ -124,7 +127,10 @@ impl TrainSimilarity {
         let listed = listed.map(|path| read_triplets(path, &rows, objects.as_ref()));
         let listed = listed.transpose()?;
         let valid = self.files.valid.as_ref().map(|path| {
-            let source = self.fields.of_all(path);
+            let source = Documents {
+                labelled: self.valid_labels.is_none(),
+                ..self.fields.of_all(path, output).knowing(&rows.features)
+            };
             read_rows::<R>(&source, vocabulary.as_ref(), self.valid_labels.as_ref())
         });
         let valid = valid.transpose()?;

@@ -135,7 +135,7 @@ impl Transform {
                 (rows, points.map_err(|e| e.in_file(&self.model))?)
             }
             (Some(data), _) => {
-                let (source, side) = (self.fields.of(data), self.side.into());
+                let (source, side) = (self.fields.of(data, output), self.side.into());
                 let rows = NamedRows::<R>::read(model, &source, side, output)?;
                 let points = model.embed(&rows.prepared, side);
                 (rows, points.map_err(|e| e.in_file(data))?)

@@ -4,10 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use rankfold::data::{
-    ChoiceColumns, LabelName, RatingColumns, Relation, RowIds, RowLookup, StreamRow, WriteLock,
-    holds_rows,
-};
+use rankfold::data::{LabelName, Relation, RowIds, RowLookup, StreamRow, WriteLock, holds_rows};
 use rankfold::form::Side;
 use rankfold::model::{Knowledge, Precise};
 use rankfold::sample::Triplet;
@@ -19,7 +16,7 @@ use crate::follow::{Follow, Followed};
 use crate::given::fields_of;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::rows::{Fields, columns_of, read_rows};
+use crate::rows::{Fields, choice_columns, rating_columns, read_rows};
 use crate::task_columns::ColumnsOfTasks;
 use crate::update_choices::UpdateChoices;
 use crate::update_map::UpdateMap;
@@ -129,6 +126,10 @@ pub struct Update {
     #[arg(long, value_name = "USER,ITEM,…")]
     columns: Option<String>,
 
+    /// Ratings stand in a table with a row for each user and a column for each item
+    #[arg(long)]
+    wide: bool,
+
     /// After how many choices of a user an earlier one counts half, from here on, for a model of
     /// recommendations; the model keeps it
     #[arg(long, value_name = "N")]
@@ -184,7 +185,7 @@ impl Update {
                 &["rows", "objects", "step_size", "save_every"]
             }
             Knowledge::Ranking(_) => &["rows", "step_size", "save_every"],
-            Knowledge::Completion(_) => &["columns", "step_size", "save_every"],
+            Knowledge::Completion(_) => &["columns", "wide", "step_size", "save_every"],
             Knowledge::Recommend(_) => &["columns", "half_life", "save_every"],
             Knowledge::Multitask(_) => &[
                 "save_every",
@@ -201,7 +202,8 @@ impl Update {
             .only(&model, &always, &[own, fields].concat())?;
         match &model.knowledge {
             Knowledge::Completion(_) => {
-                let columns: RatingColumns = columns_of(self.columns.as_deref())?;
+                let text = self.columns.as_deref();
+                let columns = rating_columns(text, self.wide, Some(&model), output)?;
                 let update = UpdateRatings {
                     model: &self.model,
                     stream: &self.stream,
@@ -214,7 +216,7 @@ impl Update {
                 update.run(model, output)
             }
             Knowledge::Recommend(_) => {
-                let columns: ChoiceColumns = columns_of(self.columns.as_deref())?;
+                let columns = choice_columns(self.columns.as_deref(), Some(&model), output)?;
                 let update = UpdateChoices {
                     model: &self.model,
                     stream: &self.stream,
@@ -231,7 +233,7 @@ impl Update {
                     model: &self.model,
                     stream: &self.stream,
                     output: &self.output,
-                    columns: self.tasks.or(Some(&known.card)),
+                    columns: self.tasks.or(Some(&known.card), output),
                     save_every: self.save_every,
                     start,
                 };
@@ -265,13 +267,13 @@ impl Update {
         }
         let before = learner.counters();
         let (ids, rows) = match &self.rows {
-            Some(path) => self.read_rows(&mut learner, path, Side::Left)?,
+            Some(path) => self.read_rows(&mut learner, path, Side::Left, output)?,
             None => (RowIds::Positions, Rows::new()),
         };
         let lookup = RowLookup::new(&ids, rows.len());
         let lookup = self.rows.is_some().then_some(&lookup);
         let objects = match &self.objects {
-            Some(path) => Some(self.read_rows(&mut learner, path, Side::Right)?),
+            Some(path) => Some(self.read_rows(&mut learner, path, Side::Right, output)?),
             None => None,
         };
         let of_objects = objects
@@ -301,7 +303,7 @@ impl Update {
             before,
         };
         // Ids of rows need --rows; a file of rows without it has labels to learn from.
-        let is_file = holds_rows(&self.stream);
+        let is_file = holds_rows(&self.stream, &output.reading);
         let of_rows = is_file && self.rows.is_none() && !two_kinds;
         match &knowledge {
             Knowledge::Ranking(_) if is_file => {
@@ -318,7 +320,7 @@ impl Update {
             }
             _ => {}
         }
-        let lines = patient::lines(&self.stream, &interrupt)?;
+        let lines = patient::lines(&self.stream, &interrupt)?.read_by(&output.reading);
         let mut stream = learner.stream(lines)?;
         let (may_skip, mut skipped) = (matches!(stream, ExampleStream::Labels(_)), 0);
         let followed = follow(stream.noun()).run(&mut learner, |learner| {
@@ -342,7 +344,7 @@ impl Update {
         follow: &Follow<'_>,
         start: Instant,
     ) -> Result<()> {
-        let source = self.fields.of(&self.stream);
+        let source = self.fields.of(&self.stream, follow.output);
         let mut data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
         let in_stream = |e: Error| e.in_file(&self.stream);
         let mut triplets = learner.triplets_of(&data.labels).map_err(in_stream)?;
@@ -386,7 +388,7 @@ impl Update {
         follow: &Follow<'_>,
         start: Instant,
     ) -> Result<()> {
-        let source = self.fields.of(&self.stream);
+        let source = self.fields.of(&self.stream, follow.output);
         let data = read_rows::<R>(&source, learner.features().vocabulary(), None)?;
         let rows = learner.prepare(data.rows, &data.features);
         let rows = rows.map_err(|e| e.in_file(&self.stream))?;
@@ -421,11 +423,12 @@ impl Update {
         learner: &mut Online<R>,
         path: &Path,
         side: Side,
+        output: &Output,
     ) -> Result<(RowIds, Rows<R>)> {
         let vocabulary = learner.features_of(side).vocabulary();
         let source = match side {
-            Side::Left => self.fields.of(path),
-            Side::Right => self.fields.of_all(path),
+            Side::Left => self.fields.of(path, output),
+            Side::Right => self.fields.of_all(path, output),
         };
         let data = read_rows::<R>(&source, vocabulary, None)?;
         let rows = learner.prepare_side(side, data.rows, &data.features);

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use rankfold::Result;
 use rankfold::data::Condition;
 use rankfold::data::text::{
-    Documents, FitOptions, Strip, TermFrequency, Vocabulary, fit_file, vectorize_file,
+    Documents, FitOptions, Lengths, StopWords, Strip, TermFrequency, TermRules, Vocabulary,
+    fit_file, vectorize_file,
 };
 use serde_json::json;
 
@@ -16,8 +17,8 @@ use crate::paths;
 
 /// Turn texts into sparse rows, weighted by tf-idf
 ///
-/// Words are runs of at least two letters, lower-cased, without the usual 318
-/// English stop words. `--fit` learns the vocabulary: the words of at least
+/// Words are those of the Unicode standard, of at least two letters, lower-cased, without the
+/// usual 318 English stop words. `--fit` learns the vocabulary: the words of at least
 /// `--min-df` documents, ordered by the information they give about the
 /// labels. `--vocabulary` uses one again, so that other documents get the same
 /// columns. Rows have length 1.
@@ -30,7 +31,8 @@ use crate::paths;
   rankfold vectorize news.jsonl -o train.svm --where split=train --fit news.json --features 10000
   rankfold vectorize news.jsonl -o test.svm --where split=test --vocabulary news.json")]
 pub struct Vectorize {
-    /// JSON lines, one document each, plain, .gz or .zst; `-` is stdin
+    /// JSON lines, one document each, or a table with a column of texts in .csv or .tsv, plain, .gz
+    /// or .zst; `-` is stdin
     #[arg(value_name = "IN.jsonl")]
     input: PathBuf,
 
@@ -57,9 +59,30 @@ pub struct Vectorize {
     features: Option<u32>,
 
     /// Keep terms that stand in at least N documents [default: 2]
-    #[arg(long, value_name = "N", conflicts_with = "vocabulary",
+    #[arg(long, alias = "min-documents", value_name = "N", conflicts_with = "vocabulary",
         value_parser = clap::value_parser!(u32).range(1..))]
     min_df: Option<u32>,
+
+    /// Leave out terms that stand in more than this share of the documents, above 0 and up to 1
+    #[arg(long, value_name = "SHARE", conflicts_with = "vocabulary", value_parser = share)]
+    max_documents: Option<f64>,
+
+    /// Words that are no terms: `english`, `none`, or a file with one a line [default: english]
+    #[arg(long, value_name = "english|none|FILE", conflicts_with = "vocabulary")]
+    stop_words: Option<String>,
+
+    /// Leave out accents: `café` is `cafe`
+    #[arg(long, conflicts_with = "vocabulary")]
+    fold_accents: bool,
+
+    /// Terms are so many words in a row, such as 1..2 [default: 1]
+    #[arg(long, value_name = "A..B", conflicts_with = "vocabulary")]
+    ngrams: Option<Lengths>,
+
+    /// Terms are so many letters in a row instead, such as 2..4: for languages without spaces, and
+    /// for misspelled words
+    #[arg(long, value_name = "A..B", conflicts_with_all = ["vocabulary", "ngrams", "stop_words"])]
+    characters: Option<Lengths>,
 
     /// Count a term tf times, or 1 + ln tf times [default: log]
     #[arg(long, conflicts_with = "vocabulary")]
@@ -78,17 +101,22 @@ pub struct Vectorize {
     #[arg(long = "where", id = "condition", value_name = "FIELD=VALUE")]
     condition: Option<Condition>,
 
-    /// The field of the text
+    /// The field or column of the text
     #[arg(long, value_name = "FIELD", default_value = "text")]
     text: String,
 
-    /// The field of the label
+    /// The field or column of the label
     #[arg(long, value_name = "FIELD", default_value = "label")]
     label: String,
 
     /// Name the rows by this field, at the end of each line
     #[arg(long, value_name = "FIELD")]
     id: Option<String>,
+}
+
+fn share(text: &str) -> std::result::Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= 1.0);
+    share.ok_or_else(|| "expected a share above 0, up to 1".to_owned())
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -105,12 +133,12 @@ impl Vectorize {
             &[Some(&self.input), self.vocabulary.as_deref()],
         )?;
         let documents = Documents {
-            path: self.input,
             text: self.text,
             label: self.label,
             id: self.id,
             condition: self.condition,
-            strict: true,
+            reading: output.reading.clone(),
+            ..Documents::new(self.input)
         };
         let bar = output.progress("documents");
         let mut progress = |count| bar.set_position(count);
@@ -126,6 +154,13 @@ impl Vectorize {
                     Some(Tf::Log) | None => TermFrequency::Log,
                 },
                 strip: self.strip,
+                max_share: self.max_documents,
+                rules: TermRules {
+                    fold: self.fold_accents,
+                    stop_words: StopWords::read(self.stop_words.as_deref().unwrap_or("english"))?,
+                    words: self.ngrams.unwrap_or_default(),
+                    letters: self.characters,
+                },
             };
             let path = self.fit.as_deref().expect("clap asks for it");
             fit_file(&documents, options, path, &self.output, &mut progress)

@@ -51,6 +51,7 @@ impl Vocabulary {
             min_df,
             tf,
             strip,
+            ..FitOptions::default()
         };
         if labels
             .as_ref()

@@ -70,17 +70,13 @@ impl<R: Real> Mind<R> {
             Mind::Ratings(learner) => {
                 let mut lines = RatingLines::stream(lines(text), &RatingColumns::default())?;
                 let (users, items) = learner.shape();
-                while lines.advance()? {
-                    lines.rating(|_, _, _| ())?;
-                }
+                while lines.advance()? {}
                 room(users.max(items), limit, "users or items")?;
             }
             Mind::Choices(learner, liked) => {
                 let columns = ChoiceColumns::default();
                 let mut lines = ChoiceLines::stream(lines(text), &columns, *liked)?;
-                while lines.advance()? {
-                    lines.choice(|_| ())?;
-                }
+                while lines.advance()? {}
                 let (users, items) = learner.sizes();
                 room(users.max(items), limit, "users or items")?;
             }

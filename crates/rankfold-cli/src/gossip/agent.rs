@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use rankfold::data::{Lines, RatingColumns, Ratings, TaskRows};
+use rankfold::data::{Lines, Ratings, TaskRows};
 use rankfold::task::{GossipTask, Site, SiteData, Stop};
 use rankfold::{Error, Ids, Result};
 use rankfold_agent::{LogFormat, Settings};
@@ -16,6 +16,7 @@ use crate::drive::{Drive, save};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::paths;
+use crate::rows::rating_columns;
 use crate::shared_options::Precision;
 use crate::table::Table;
 use crate::task_columns::ColumnsOfTasks;
@@ -140,7 +141,7 @@ pub struct RunAgent {
     /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
     /// `completion` [default: user,item,rating]
     #[arg(long, value_name = "USER,ITEM,RATING")]
-    columns: Option<RatingColumns>,
+    columns: Option<String>,
 
     #[command(flatten)]
     task_columns: ColumnsOfTasks,
@@ -256,11 +257,11 @@ impl RunAgent {
         let (rows, columns);
         let data = match options.kind() {
             GossipTask::Completion => {
-                let columns = self.columns.clone().unwrap_or_default();
+                let columns = rating_columns(self.columns.as_deref(), false, None, output)?;
                 SiteData::Ratings(Ratings::read(&self.data, &columns)?)
             }
             GossipTask::Multitask => {
-                columns = self.task_columns.or(None);
+                columns = self.task_columns.or(None, output);
                 rows = TaskRows::read(&self.data, &columns)?;
                 SiteData::Tasks(&rows, &columns)
             }

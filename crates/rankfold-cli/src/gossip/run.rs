@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rankfold::data::{RatingColumns, Ratings, TaskRows, read_edges};
+use rankfold::data::{Ratings, TaskRows, read_edges};
 use rankfold::gossip::Rehearsal;
 use rankfold::options::Options;
 use rankfold::task::{
@@ -19,6 +19,7 @@ use crate::drive::Drive;
 use crate::output::{Output, shown};
 use crate::page::{self, Section, maps};
 use crate::paths;
+use crate::rows::rating_columns;
 use crate::shared_options::{Precision, RunFiles};
 use crate::table::Table;
 use crate::task_columns::ColumnsOfTasks;
@@ -117,7 +118,7 @@ pub struct RunAgents {
     /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
     /// `completion` [default: user,item,rating]
     #[arg(long, value_name = "USER,ITEM,RATING")]
-    columns: Option<RatingColumns>,
+    columns: Option<String>,
 
     #[command(flatten)]
     task_columns: ColumnsOfTasks,
@@ -160,7 +161,7 @@ impl RunAgents {
         let (columns, ratings, tasks);
         let (shared, parts) = match options.kind() {
             GossipTask::Completion => {
-                let columns = self.columns.clone().unwrap_or_default();
+                let columns = rating_columns(self.columns.as_deref(), false, None, output)?;
                 let read = |path: &PathBuf| Ratings::read(path, &columns);
                 let all = self.data.iter().map(read).collect::<Result<Vec<_>>>()?;
                 let (joined, parts) = match all.len() {
@@ -175,7 +176,7 @@ impl RunAgents {
                 (Divided::Ratings(Cow::Borrowed(&ratings)), parts)
             }
             GossipTask::Multitask => {
-                columns = self.task_columns.or(None);
+                columns = self.task_columns.or(None, output);
                 let read = |path: &PathBuf| TaskRows::read(path, &columns);
                 let all = self.data.iter().map(read).collect::<Result<Vec<_>>>()?;
                 let (joined, parts) = match all.len() {

@@ -390,7 +390,7 @@ fn predictions_keep_their_order_and_say_what_is_unknown() {
 
     // Without biases a stranger gets those that would be used without W.
     trained(&place, &["--no-bias", "--rank", "4", "--learner", "als"]);
-    place.write("p.csv", "user,item\nnobody,nothing\n");
+    place.write("p.csv", "user,item\nnobody,nothing\nnobody,i0\n");
     let found = numbers(&place.run(&["predict", "m", "p.csv", "--quiet"]));
     assert!((found[0] - 3.0).abs() < 0.3, "{found:?}");
 }
@@ -842,9 +842,10 @@ fn ratings_come_in_other_columns_and_formats() {
         let how = ["--learner", "als", "--regularization", "0.1"];
         let said = place.run(&[&run[..], &how, more].concat());
         assert_eq!(said.code, 0, "{}", said.stderr);
-        assert!(bytes(&place, "m") == want, "{file}");
+        // The names of columns are kept in the model.
+        assert_eq!(bytes(&place, "m") == want, more.is_empty(), "{file}");
     }
-    let said = place.run(&["eval", "m", "a.tsv", "--columns", "person,film,stars"]);
+    let said = place.run(&["eval", "m", "a.tsv"]);
     assert!(said.stdout.contains("960 ratings"), "{}", said.stdout);
 }
 
@@ -874,7 +875,8 @@ fn bad_input_is_refused() {
         ),
         (
             "user,item\na,x\n",
-            "bad.csv: no column is called `rating`: expected one of `user`, `item`",
+            "bad.csv: found the columns `user`, `item`, and it is not clear which has the ratings; name \
+             them with `--columns USER,ITEM,RATING`",
         ),
         (
             "user,item,rating\na,x\n",
@@ -919,10 +921,8 @@ fn bad_input_is_refused() {
         train(&place, &[option, value])
             .refused(&format!("{option}: expected {want}, found `{value}`"));
     }
-    train(&place, &["--columns", "user,item"]).refused(
-        "invalid value 'user,item' for '--columns <USER,ITEM,RATING>': expected three names, \
-         USER,ITEM,RATING, found `user,item`\n\nFor more information, try '--help'.",
-    );
+    train(&place, &["--columns", "user,item"])
+        .refused("--columns expected three names, USER,ITEM,RATING, found `user,item`");
     for (more, message) in [
         (
             &["--learner", "als", "--regularization=-1"][..],

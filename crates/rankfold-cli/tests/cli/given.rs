@@ -76,11 +76,13 @@ fn rows_may_be_chosen_and_their_columns_named() {
     let refuse = |rest: &str, message: &str| eval("m", rest).refused(message);
     refuse(
         "other.csv --label none",
-        "other.csv:1: no column is called `none`",
+        "other.csv:1: no column is called `none`: found `name`, `kind`, `split`, `label`, `a`, `b`; see \
+         --label",
     );
     refuse(
         "other.csv --id none",
-        "other.csv:1: no column is called `none`",
+        "other.csv:1: no column is called `none`: found `name`, `kind`, `split`, `label`, `a`, `b`; see \
+         --id",
     );
     refuse(
         "other.csv --where none=1",
@@ -92,7 +94,7 @@ fn rows_may_be_chosen_and_their_columns_named() {
     );
     refuse(
         "other.csv --text body",
-        "other.csv: --text applies only to documents: JSON lines, for a model with a vocabulary",
+        "other.csv: --text applies only to documents: JSON lines or tables, for a model with a vocabulary",
     );
     eval("j", "other.jsonl --id none").refused("other.jsonl:1: expected a field `none`");
     for flag in ["--label kind", "--id name", "--where split=test"] {

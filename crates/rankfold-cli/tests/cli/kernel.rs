@@ -204,7 +204,7 @@ fn what_cannot_be_learned_from_is_refused() {
     place.write("skew.csv", "a,b\n1,0.5\n0.2,1\n");
     place.write("indefinite.csv", "a,b\n1,2\n2,1\n");
     place.write("hole.csv", "a,b\n1,\n,1\n");
-    place.write("nan.csv", "a,b\n1,nan\n0,1\n");
+    place.write("nan.csv", "a,b\n1,oops\n0,1\n");
     place.write("zero.csv", "a,b\n0,0\n0,0\n");
     place.write("empty.txt", "");
     place.write("ab.txt", "a b same\n");
@@ -235,7 +235,8 @@ fn what_cannot_be_learned_from_is_refused() {
         ),
         (
             matrix("nan.csv"),
-            "nan.csv:2: column `b`: expected a number, found `nan`",
+            "nan.csv:2: column `b`: expected a number, found `oops`; --label, --id, --drop and \
+             --categories name columns of texts",
         ),
         (
             matrix("zero.csv"),

@@ -20,6 +20,7 @@ mod objects;
 mod pairs;
 mod plot;
 mod ranking;
+mod raw_files;
 mod recommend;
 mod report;
 mod split;

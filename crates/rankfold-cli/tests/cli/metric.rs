@@ -258,7 +258,7 @@ fn bad_input_is_refused_and_the_old_model_stays() {
     place.write("alone.csv", "label,a\nx,1\ny,2\nz,4\n");
     place.write("few.csv", "label,a,b,c,d\nx,1,2,1,1\ny,2,1,3,1\n");
     place.write("huge.csv", "label,a\nx,1e300\ny,-1e300\nx,1e299\ny,0\n");
-    place.write("nan.csv", "label,a\nx,nan\ny,1\n");
+    place.write("nan.csv", "label,a\nx,oops\ny,1\n");
     place.write("bad.txt", "r0 r1 same\nr0 nobody different\n");
     place.write("empty.txt", "");
     let metric = |file: &str, more: &[&str]| {
@@ -293,7 +293,8 @@ fn bad_input_is_refused_and_the_old_model_stays() {
         (
             "nan.csv",
             "",
-            "nan.csv:2: column `a`: expected a number, found `nan`",
+            "nan.csv:2: column `a`: expected a number, found `oops`; --label, --id, --drop and \
+             --categories name columns of texts",
         ),
         (
             "train.csv",

@@ -355,7 +355,7 @@ fn bad_input_says_what_helps() {
         (
             "columns.csv",
             "who,what\na,b\n",
-            "no column is called `user`",
+            "name them with `--columns USER,ITEM",
         ),
         (
             "weight.csv",

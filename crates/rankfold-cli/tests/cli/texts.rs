@@ -250,11 +250,13 @@ fn what_is_refused() {
     train(&place, "wide.svm", "m", &WITH)
         .refused("wide.svm: row `last` has feature 99, the vocabulary has 22 terms");
     train(&place, "t.csv", "m", &WITH)
-        .refused("t.csv: these rows call their features by name, expected the numbers of terms");
+        .refused("t.csv:1: no column is called `text`: found `label`, `a`; see --text");
     train(&place, "train.svm", "m", &[&WITH[..], &TRAIN].concat())
         .refused("train.svm: --where applies only to files with names: .csv, .tsv and .jsonl");
     // Without the vocabulary the documents are taken for rows.
-    train(&place, "d.jsonl", "m", &TRAIN).refused("d.jsonl:2: column 87: missing field `row`");
+    train(&place, "d.jsonl", "m", &TRAIN).refused(
+        "d.jsonl:2: expected a field `row` or `embedding`, found `id`, `label`, `split`, `text`",
+    );
     train(&place, "d.jsonl", "m", &["--vocabulary", "d.jsonl"])
         .refused("d.jsonl: not a vocabulary: missing field `format` at line 1 column 82");
     train(

@@ -1,19 +1,25 @@
 //! Choices: users, and the items that they clicked, played or bought.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::Path;
 
 use super::about;
 use super::columns::{Column, Source};
-use super::format::{Format, LineFormat};
-use super::number::{number, shown};
-use super::open::{Lines, is_dash, open};
-use super::ratings::text;
+use super::format::Format;
+use super::number::{moment, number, shown};
+use super::open::{Lines, open};
+use super::ratings::{line_format, put, stream_format, text};
+use super::reading::Reading;
+use super::recognize::Role;
+use super::roles::Wanted;
+use super::wide::MatrixEntries;
 use crate::ids::IdText;
 use crate::sparse::Shape;
 use crate::{Error, Ids, Result, Rows, memory};
 
-/// The names of the columns of users and items, and of what may stand beside them.
+/// Which columns hold users and items, and what may stand beside them, and how files of choices
+/// are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChoiceColumns {
     /// Users.
@@ -24,6 +30,11 @@ pub struct ChoiceColumns {
     pub weight: Option<String>,
     /// When it was made; by default `time` or `timestamp`, where there is such a column.
     pub time: Option<String>,
+    /// Whether these names were given, and must be there. Others are tried first, and then
+    /// columns are recognized by what people call them.
+    pub given: bool,
+    /// The format of files, and what is done with bad lines.
+    pub reading: Reading,
 }
 
 impl Default for ChoiceColumns {
@@ -33,6 +44,25 @@ impl Default for ChoiceColumns {
             item: "item".into(),
             weight: None,
             time: None,
+            given: false,
+            reading: Reading::default(),
+        }
+    }
+}
+
+impl ChoiceColumns {
+    /// The columns of an earlier file, as [`Choices::columns`] names them.
+    pub fn kept(names: Option<&[String]>) -> Self {
+        let some = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
+        match names {
+            Some([user, item, weight, time]) => ChoiceColumns {
+                user: user.clone(),
+                item: item.clone(),
+                weight: some(weight),
+                time: some(time),
+                ..Default::default()
+            },
+            _ => ChoiceColumns::default(),
         }
     }
 }
@@ -52,13 +82,18 @@ impl std::str::FromStr for ChoiceColumns {
                 item,
                 weight: named(2),
                 time: named(3),
+                given: true,
+                reading: Reading::default(),
             }),
             _ => Err(format!(
-                "expected two to four names, USER,ITEM[,WEIGHT[,TIME]], found `{text}`"
+                "expected two to four names, {USAGE}, found `{text}`"
             )),
         }
     }
 }
+
+/// What `--columns` expects.
+const USAGE: &str = "USER,ITEM[,WEIGHT[,TIME]]";
 
 /// The least and the largest weight of a choice: their squares, and sums of those, are above 0 and
 /// finite in single precision.
@@ -79,17 +114,30 @@ pub struct Choice<'a> {
 
 /// The lines of a file of choices, one by one.
 pub struct ChoiceLines {
-    source: Source,
-    user: Column,
-    item: Column,
-    weight: Option<Column>,
-    time: Option<Column>,
-    rating: Option<Column>,
+    from: From,
+    user: String,
+    item: String,
+    weight: f64,
+    time: Option<f64>,
     liked_from: Option<f64>,
     /// Whether ratings stand in the file and are not looked at.
     pub ignores_ratings: bool,
     /// Lines whose rating is too low to be a choice.
     pub disliked: u64,
+}
+
+/// Where choices come from.
+enum From {
+    Columns {
+        source: Source,
+        user: Column,
+        item: Column,
+        weight: Option<Column>,
+        time: Option<Column>,
+        rating: Option<Column>,
+        names: Option<Vec<String>>,
+    },
+    Matrix(MatrixEntries),
 }
 
 fn finite(field: &[u8], what: &str) -> std::result::Result<f64, String> {
@@ -110,126 +158,196 @@ fn checked_weight(weight: f64, shown: impl Fn() -> String) -> std::result::Resul
 }
 
 impl ChoiceLines {
-    /// Opens `.csv`, `.tsv`, `.jsonl`, or `.dat` with `::`, tabs, commas or spaces, each also
-    /// `.gz` or `.zst`; `-` is stdin, as `.dat`. Without a header the first two columns are
-    /// meant. Where `liked_from` is given, lines with a lower rating are left out.
+    /// Opens `.csv`, `.tsv`, `.jsonl`, or `.dat` with `::`, tabs, commas, `;`, `|` or spaces,
+    /// each also `.gz` or `.zst`; `-` is stdin, as `.dat`. Without a header the first two
+    /// columns are meant. `.npz` and `.mtx` hold a matrix of users by items, whose entries are
+    /// weights. Where `liked_from` is given, lines with a lower rating are left out.
     pub fn open(
         path: impl AsRef<Path>,
         columns: &ChoiceColumns,
         liked_from: Option<f64>,
     ) -> Result<Self> {
         let path = path.as_ref();
-        let kind = match is_dash(path) {
-            true => LineFormat::Ratings,
-            false => match Format::of(path) {
-                Ok(Format::Lines(kind)) if kind != LineFormat::Svmlight => kind,
-                _ => {
-                    let message = "choices are read from .csv, .tsv, .jsonl, .dat or .data, plain \
-                        or with .gz or .zst";
-                    return Err(Error::input(message).in_file(path));
-                }
-            },
+        let kind = match line_format(path, &columns.reading) {
+            Ok(kind) => kind,
+            Err(Format::Npz | Format::MatrixMarket) => {
+                let entries = MatrixEntries::read(path, &columns.reading)?;
+                return Ok(Self::new(From::Matrix(entries), liked_from, false));
+            }
+            Err(_) => {
+                let message = "choices are read from .csv, .tsv, .jsonl, .dat, .data, .base, .txt or \
+                    .inter, plain or with .gz or .zst, .npz or .mtx; --format names the format of other files";
+                return Err(Error::input(message).in_file(path));
+            }
         };
-        let lines = Lines::new(open(path)?, path);
+        let lines = Lines::new(open(path)?, path).read_by(&columns.reading);
         Self::of(Source::new(lines, kind)?, columns, liked_from)
     }
 
     /// Choices from anywhere, in the format that the name of the lines says; JSON lines
     /// where it says none.
     pub fn stream(lines: Lines, columns: &ChoiceColumns, liked_from: Option<f64>) -> Result<Self> {
-        let kind = match Format::of(lines.path()) {
-            Ok(Format::Lines(kind)) if !is_dash(lines.path()) && kind != LineFormat::Svmlight => {
-                kind
-            }
-            _ => LineFormat::Jsonl,
-        };
+        let kind = stream_format(&lines, &columns.reading)?;
+        let lines = lines.read_by(&columns.reading);
         Self::of(Source::new(lines, kind)?, columns, liked_from)
     }
 
+    fn new(from: From, liked_from: Option<f64>, ignores_ratings: bool) -> Self {
+        ChoiceLines {
+            from,
+            user: String::new(),
+            item: String::new(),
+            weight: 1.0,
+            time: None,
+            liked_from,
+            ignores_ratings,
+            disliked: 0,
+        }
+    }
+
     fn of(mut source: Source, columns: &ChoiceColumns, liked_from: Option<f64>) -> Result<Self> {
-        let (user, item) = (source.column(&columns.user)?, source.column(&columns.item)?);
-        let mut beside = |given: &Option<String>, usual: &[&str]| -> Result<Option<Column>> {
-            match given {
-                Some(name) => source.column(name).map(Some),
-                None => Ok(source.column_if_there(usual)),
+        let wanted = |role, name, needed| Wanted { role, name, needed };
+        let wanted = [
+            wanted(Role::User, Some(columns.user.as_str()), true),
+            wanted(Role::Item, Some(columns.item.as_str()), true),
+            wanted(Role::Weight, columns.weight.as_deref(), false),
+            wanted(Role::Time, columns.time.as_deref(), false),
+            wanted(Role::Rating, None, liked_from.is_some()),
+        ];
+        let mut found = source.choose(wanted, columns.given, USAGE)?;
+        let names = found.names.clone().map(Option::unwrap_or_default);
+        let [user, item, weight, time, _] = names;
+        let is_usual = |name: &str, usual: &[&str]| name.is_empty() || usual.contains(&name);
+        let usual = is_usual(&user, &["user"])
+            && is_usual(&item, &["item"])
+            && is_usual(&weight, &["weight"])
+            && is_usual(&time, &["time", "timestamp"]);
+        let names = (!usual).then(|| vec![user, item, weight, time]);
+        let rating = found.columns[4].take();
+        let ignores_ratings = liked_from.is_none() && rating.is_some();
+        let from = From::Columns {
+            source,
+            user: found.needed(0),
+            item: found.needed(1),
+            weight: found.columns[2].take(),
+            time: found.columns[3].take(),
+            rating: rating.filter(|_| liked_from.is_some()),
+            names,
+        };
+        Ok(Self::new(from, liked_from, ignores_ratings))
+    }
+
+    /// The columns of users, items, weights and times, where they have other than the usual
+    /// names.
+    pub fn columns(&self) -> Option<&[String]> {
+        match &self.from {
+            From::Columns { names, .. } => names.as_deref(),
+            From::Matrix(_) => None,
+        }
+    }
+
+    /// Goes to the next choice that can be read; false after the last.
+    pub fn advance(&mut self) -> Result<bool> {
+        loop {
+            let read = match &mut self.from {
+                From::Columns { source, .. } => match source.advance()? {
+                    false => return Ok(false),
+                    true => self.read(),
+                },
+                From::Matrix(entries) => {
+                    let weight = &mut self.weight;
+                    if !entries.advance(&mut self.user, &mut self.item, weight)? {
+                        return Ok(false);
+                    }
+                    match self.liked_from {
+                        Some(least) if *weight < least => Ok(false),
+                        Some(_) => {
+                            *weight = 1.0;
+                            Ok(true)
+                        }
+                        None => checked_weight(*weight, || format!("`{weight}`")).map(|_| true),
+                    }
+                }
+            };
+            match read {
+                Ok(true) => return Ok(true),
+                Ok(false) => self.disliked += 1,
+                Err(message) => match &self.from {
+                    From::Columns { source, .. } => source.bad(message)?,
+                    From::Matrix(entries) => return Err(entries.error(message)),
+                },
             }
-        };
-        let weight = beside(&columns.weight, &["weight"])?;
-        let time = beside(&columns.time, &["time", "timestamp"])?;
-        let (rating, ignores_ratings) = match liked_from {
-            Some(_) => (Some(source.column("rating")?), false),
-            None => (None, source.column_if_there(&["rating"]).is_some()),
-        };
-        Ok(ChoiceLines {
+        }
+    }
+
+    /// Reads the line; false where its rating is too low.
+    fn read(&mut self) -> std::result::Result<bool, String> {
+        let From::Columns {
             source,
             user,
             item,
             weight,
             time,
             rating,
-            liked_from,
-            ignores_ratings,
-            disliked: 0,
-        })
-    }
-
-    /// Goes to the next choice; false after the last.
-    pub fn advance(&mut self) -> Result<bool> {
-        while self.source.advance()? {
-            let (Some(rating), Some(least)) = (&self.rating, self.liked_from) else {
-                return Ok(true);
-            };
-            let field = self.source.value(rating)?.into_owned();
-            let rating = finite(&field, "a rating").map_err(|m| self.source.error(m))?;
-            if rating >= least {
-                return Ok(true);
+            ..
+        } = &mut self.from
+        else {
+            return Ok(true);
+        };
+        if let (Some(column), Some(least)) = (&*rating, self.liked_from) {
+            let field = source.value(column).map_err(|e| e.message)?;
+            if finite(&field, "a rating")? < least {
+                return Ok(false);
             }
-            self.disliked += 1;
         }
-        Ok(false)
+        let mut optional = |column: &Option<Column>| match column {
+            None => Ok(None),
+            Some(column) => {
+                let value = source.value_if_there(column).map_err(|e| e.message)?;
+                Ok::<_, String>(value.map(Cow::into_owned))
+            }
+        };
+        self.weight = match optional(weight)? {
+            None => 1.0,
+            Some(field) => {
+                let weight = finite(&field, "a weight above 0")?;
+                checked_weight(weight, || shown(&field))?
+            }
+        };
+        self.time = match optional(time)? {
+            None => None,
+            Some(field) => match moment(&field) {
+                Some(time) => Some(time),
+                None => {
+                    let found = shown(&field);
+                    return Err(format!(
+                        "expected a time as a number or a date, found {found}"
+                    ));
+                }
+            },
+        };
+        let [of_user, of_item] = source.fields([&*user, &*item])?;
+        put(&mut self.user, text(&of_user, "a user")?);
+        put(&mut self.item, text(&of_item, "an item")?);
+        Ok(true)
     }
 
     /// The choice of the line, made into something.
-    pub fn choice<T>(&mut self, make: impl FnOnce(Choice<'_>) -> T) -> Result<T> {
-        let weight = match &self.weight {
-            None => 1.0,
-            Some(column) => match self.source.value_if_there(column)? {
-                None => 1.0,
-                Some(field) => {
-                    let field = field.into_owned();
-                    let value = finite(&field, "a weight above 0");
-                    let value = value.and_then(|w| checked_weight(w, || shown(&field)));
-                    value.map_err(|message| self.source.error(message))?
-                }
-            },
-        };
-        let time = match &self.time {
-            None => None,
-            Some(column) => match self.source.value_if_there(column)? {
-                None => None,
-                Some(field) => {
-                    let field = field.into_owned();
-                    let value = finite(&field, "a time as a number");
-                    Some(value.map_err(|message| self.source.error(message))?)
-                }
-            },
-        };
-        let [user, item] = self.source.values([&self.user, &self.item])?;
-        let made = text(&user, "a user").and_then(|user| {
-            let item = text(&item, "an item")?;
-            Ok(make(Choice {
-                user,
-                item,
-                weight,
-                time,
-            }))
-        });
-        made.map_err(|message| self.source.error(message))
+    pub fn choice<T>(&mut self, make: impl FnOnce(Choice<'_>) -> T) -> T {
+        make(Choice {
+            user: &self.user,
+            item: &self.item,
+            weight: self.weight,
+            time: self.time,
+        })
     }
 
     /// An error at the line.
     pub fn error(&self, message: impl Into<String>) -> Error {
-        self.source.error(message)
+        match &self.from {
+            From::Columns { source, .. } => source.error(message),
+            From::Matrix(entries) => entries.error(message),
+        }
     }
 }
 
@@ -254,6 +372,9 @@ pub struct Choices {
     pub ignores_ratings: bool,
     /// Lines whose rating is too low to be a choice.
     pub disliked: u64,
+    /// The columns of users, items, weights and times, where they have other than the usual
+    /// names.
+    pub columns: Option<Vec<String>>,
 }
 
 /// Choices by number, and their times where all have one.
@@ -289,7 +410,7 @@ impl Choices {
             lines.choice(|choice| {
                 let (user, item) = (users.intern(choice.user), items.intern(choice.item));
                 listed.push(user, item, choice.weight, choice.time);
-            })?;
+            });
         }
         if listed.entries.is_empty() {
             let message = match lines.disliked {
@@ -302,6 +423,7 @@ impl Choices {
         Ok(Choices {
             ignores_ratings: lines.ignores_ratings,
             disliked: lines.disliked,
+            columns: lines.columns().map(<[String]>::to_vec),
             ..made
         })
     }
@@ -406,6 +528,7 @@ impl Choices {
             repeated,
             ignores_ratings: false,
             disliked: 0,
+            columns: None,
         })
     }
 }
@@ -503,7 +626,7 @@ mod tests {
         let none = read("a.csv", text, Some(6.0)).unwrap_err();
         assert!(none.message.contains("--liked-from"), "{none}");
         let error = read("a.csv", "user,item\nu1,a\n", Some(4.0)).unwrap_err();
-        assert!(error.message.contains("`rating`"), "{error}");
+        assert!(error.message.contains("which has the ratings"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,10 @@ use super::fields::json_fields;
 use super::format::LineFormat;
 use super::number::{number, shown};
 use super::open::{Lines, without_end};
+use super::reading::Reading;
+use super::recognize::names_columns;
 use super::records::{Fields, Records};
+use super::stream::keys;
 use super::svmlight::{is_skipped, label_field};
 use crate::{Error, Result};
 
@@ -83,6 +86,7 @@ impl Source {
                     out.row.extend_from_slice(record);
                     out.ahead = true;
                 }
+                out.separator = Separator::Delimiter(out.records.delimiter());
                 out.split();
                 out.width = out.fields.len();
                 let first = out.fields.get(0).unwrap_or(b"").trim_ascii();
@@ -94,17 +98,19 @@ impl Source {
             }
             LineFormat::Ratings => {
                 out.ahead = out.advance()?;
+                let has = |byte: &&u8| out.row.contains(byte);
                 out.separator = if out.row.windows(2).any(|pair| pair == b"::") {
                     Separator::Colons
-                } else if out.row.contains(&b'\t') {
-                    Separator::Delimiter(b'\t')
-                } else if out.row.contains(&b',') {
-                    Separator::Delimiter(b',')
+                } else if let Some(&delimiter) = b"\t,;|".iter().find(has) {
+                    Separator::Delimiter(delimiter)
                 } else {
                     Separator::Spaces
                 };
                 out.split();
                 out.width = out.fields.len();
+                if names_columns(&out.texts()) {
+                    out.take_header();
+                }
             }
             LineFormat::Svmlight | LineFormat::Jsonl => {}
         }
@@ -121,7 +127,7 @@ impl Source {
         let quoted = self.header.iter().flatten().any(|&byte| byte == b'"');
         (!quoted).then_some(Columns {
             separator: self.separator,
-            quotes: matches!(self.kind, LineFormat::Table(_)),
+            quotes: matches!(self.separator, Separator::Delimiter(_)),
             width: self.width,
             numbers: [a?, b?, c?],
             skip: self.header_line,
@@ -168,16 +174,79 @@ impl Source {
     }
 
     fn split(&mut self) {
-        match self.separator {
-            Separator::Delimiter(delimiter) => self.fields.split(&self.row, delimiter),
-            Separator::Colons => {
-                let text = without_end(&self.row);
-                self.fields.set(ColonFields(Some(text)));
-            }
-            Separator::Spaces => {
-                let words = self.row.split(u8::is_ascii_whitespace);
-                self.fields.set(words.filter(|word| !word.is_empty()));
-            }
+        separate(self.separator, &self.row, &mut self.fields);
+    }
+
+    /// The fields that were split last, as texts.
+    fn texts(&self) -> Vec<String> {
+        let text = |field: &[u8]| String::from_utf8_lossy(field.trim_ascii()).into_owned();
+        self.fields.iter().map(text).collect()
+    }
+
+    /// The row that was read ahead names the columns.
+    fn take_header(&mut self) {
+        self.header = Some(std::mem::take(&mut self.row));
+        self.header_line = self.records.line();
+        self.ahead = false;
+    }
+
+    /// Takes a first line of a table back that names no columns, because numbers stand in it.
+    pub(super) fn header_is_data(&mut self) -> bool {
+        let is_number = |field: &[u8]| number::<f64>(field.trim_ascii()).is_ok();
+        let Some(header) = &self.header else {
+            return false;
+        };
+        separate(self.separator, header, &mut self.fields);
+        if !self.fields.iter().any(is_number) {
+            return false;
+        }
+        self.row = self.header.take().unwrap_or_default();
+        (self.ahead, self.header_line) = (true, 0);
+        true
+    }
+
+    /// The names of the columns: those of the header, or the fields of the first line of JSON.
+    /// `None` where there are none.
+    pub(super) fn names(&mut self) -> Result<Option<Vec<String>>> {
+        if let Some(header) = &self.header {
+            separate(self.separator, header, &mut self.fields);
+            return Ok(Some(self.texts()));
+        }
+        if self.kind != LineFormat::Jsonl {
+            return Ok(None);
+        }
+        if !self.ahead {
+            self.ahead = self.advance()?;
+        }
+        Ok(Some(keys(without_end(&self.row))).filter(|_| self.ahead))
+    }
+
+    /// How many fields each row of a table has; 0 where there is no row.
+    pub(super) fn width(&self) -> usize {
+        if self.ahead { self.width } else { 0 }
+    }
+
+    /// Whether rows are lines of JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.kind == LineFormat::Jsonl
+    }
+
+    /// How the file is read.
+    pub(super) fn reading(&self) -> &Reading {
+        self.records.reading()
+    }
+
+    /// The error of the row just read, unless bad lines are left out.
+    pub(super) fn bad(&self, message: impl Into<String>) -> Result<()> {
+        self.records.bad(message)
+    }
+
+    /// The row just read, taken apart into fields, which must be as many as in the first one.
+    pub(super) fn row_fields(&mut self) -> std::result::Result<&Fields, String> {
+        self.split();
+        match (self.width, self.fields.len()) {
+            (width, found) if width == found => Ok(&self.fields),
+            (width, found) => Err(format!("expected {width} fields, found {found}")),
         }
     }
 
@@ -194,13 +263,25 @@ impl Source {
             LineFormat::Svmlight => return unknown("`label`"),
             LineFormat::Table(_) | LineFormat::Ratings => {}
         }
+        if self.ahead && self.kind == LineFormat::Ratings && name.parse::<usize>().is_err() {
+            // A first line with the name that is asked for is a header.
+            self.split();
+            if self
+                .fields
+                .iter()
+                .any(|field| field.trim_ascii() == name.as_bytes())
+            {
+                self.take_header();
+            }
+        }
+        let unknown = |known: &str| {
+            let message = format!("no column is called `{name}`: expected {known}");
+            Err(Error::input(message).in_file(self.records.path()))
+        };
         let found = match &self.header {
             Some(header) => {
-                let Separator::Delimiter(delimiter) = self.separator else {
-                    unreachable!("only tables have headers");
-                };
                 let mut columns = Fields::default();
-                columns.split(header, delimiter);
+                separate(self.separator, header, &mut columns);
                 let named = |c: &[u8]| c.trim_ascii() == name.as_bytes();
                 let found = columns.iter().position(named);
                 if columns.iter().filter(|c| named(c)).count() > 1 {
@@ -293,6 +374,14 @@ impl Source {
         Ok(out)
     }
 
+    /// The same as [`Source::values`]; what is wrong has no place.
+    pub(super) fn fields<const N: usize>(
+        &mut self,
+        columns: [&Column; N],
+    ) -> std::result::Result<[Cow<'_, [u8]>; N], String> {
+        self.values(columns).map_err(|error| error.message)
+    }
+
     /// The value of a column in the row just read.
     pub(super) fn value(&mut self, column: &Column) -> Result<Cow<'_, [u8]>> {
         match column {
@@ -309,6 +398,17 @@ impl Source {
                     None => Err(self.records.error(format!("expected a field `{name}`"))),
                 }
             }
+        }
+    }
+}
+
+fn separate(separator: Separator, row: &[u8], fields: &mut Fields) {
+    match separator {
+        Separator::Delimiter(delimiter) => fields.split(row, delimiter),
+        Separator::Colons => fields.set(ColonFields(Some(without_end(row)))),
+        Separator::Spaces => {
+            let words = row.split(u8::is_ascii_whitespace);
+            fields.set(words.filter(|word| !word.is_empty()));
         }
     }
 }

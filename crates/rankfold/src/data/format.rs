@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::reading::Reading;
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub(super) enum LineFormat {
     /// With its delimiter.
     Table(u8),
     Jsonl,
-    /// Ratings without a header, separated by `::`, tabs or spaces.
+    /// Ratings or choices, with or without a header, separated by `::`, tabs, commas, `;`, `|`
+    /// or spaces.
     Ratings,
 }
 
@@ -31,7 +33,7 @@ impl Format {
             "csv" => LineFormat::Table(b','),
             "tsv" => LineFormat::Table(b'\t'),
             "jsonl" | "ndjson" => LineFormat::Jsonl,
-            "dat" | "data" => LineFormat::Ratings,
+            "dat" | "data" | "base" | "test" | "txt" | "inter" => LineFormat::Ratings,
             "mtx" => return Ok(Format::MatrixMarket),
             "npy" => return Ok(Format::Npy),
             "npz" => return Ok(Format::Npz),
@@ -41,8 +43,8 @@ impl Format {
 }
 
 /// Whether the name of a file says that it holds rows, other than JSON lines.
-pub fn holds_rows(path: impl AsRef<Path>) -> bool {
-    match Format::of(path.as_ref()) {
+pub fn holds_rows(path: impl AsRef<Path>, reading: &Reading) -> bool {
+    match reading.format_of(path.as_ref()) {
         Ok(Format::Lines(kind)) => !matches!(kind, LineFormat::Jsonl | LineFormat::Ratings),
         Ok(_) => true,
         Err(_) => false,
@@ -50,7 +52,7 @@ pub fn holds_rows(path: impl AsRef<Path>) -> bool {
 }
 
 const UNKNOWN: &str = "unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or \
-    with .gz or .zst, or .npz";
+    with .gz or .zst, or .npz; --format names the format of other files";
 
 pub(super) fn unknown(path: &Path) -> Error {
     Error::input(UNKNOWN).in_file(path)
@@ -89,7 +91,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "a.xls: unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or with \
-             .gz or .zst, or .npz"
+             .gz or .zst, or .npz; --format names the format of other files"
         );
         assert!(Format::of(Path::new("noextension.gz")).is_err());
     }

@@ -1,17 +1,19 @@
 //! Rows as JSON lines: `{"id":…, "label":"x", "row":{"feature":value,…}}`, or
-//! `"labels":[…]`; other fields are ignored. A `null` value is missing.
+//! `"labels":[…]`; other fields are ignored. A `null` value is missing. A row may be a list of
+//! numbers, whose features are called 1, 2, …, and be called `embedding`.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::fields::json_fields;
 use super::lookup::NamesRead;
 use super::number::{label_name, shown};
 use super::open::Lines;
+use super::stream::other_shape;
 use super::table::no_rows;
 use super::text::Documents;
 use super::{Features, Labelled, Labels};
@@ -24,7 +26,7 @@ pub fn read_jsonl<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
 
 /// The same with other fields for labels and ids, and rows of one value only.
 pub(super) fn read_named<R: Real>(source: &Documents) -> Result<Labelled<R>> {
-    read_lines(Lines::open(&source.path)?, source)
+    read_lines(Lines::open_with(&source.path, &source.reading)?, source)
 }
 
 #[derive(Deserialize)]
@@ -34,9 +36,64 @@ struct Line<'a> {
     #[serde(borrow)]
     label: Option<Scalar<'a>>,
     #[serde(borrow)]
-    labels: Option<Vec<Scalar<'a>>>,
+    labels: Option<Vec<LabelText<'a>>>,
     #[serde(borrow)]
-    row: Entries<'a>,
+    row: Option<Entries<'a>>,
+    #[serde(borrow)]
+    embedding: Option<Entries<'a>>,
+}
+
+/// A label in a list: a text, a number, or an object that names it.
+struct LabelText<'a>(Cow<'a, str>);
+
+/// The fields of an object that name a label, the clearest first.
+const NAMES: [&str; 4] = ["name", "label", "text", "id"];
+
+impl<'de: 'a, 'a> Deserialize<'de> for LabelText<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Label;
+        impl<'de> Visitor<'de> for Label {
+            type Value = LabelText<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number or an object with a `name`")
+            }
+            fn visit_borrowed_str<E>(self, v: &'de str) -> std::result::Result<Self::Value, E> {
+                Ok(LabelText(v.into()))
+            }
+            fn visit_str<E>(self, v: &str) -> std::result::Result<Self::Value, E> {
+                Ok(LabelText(v.to_owned().into()))
+            }
+            fn visit_u64<E>(self, v: u64) -> std::result::Result<Self::Value, E> {
+                Ok(LabelText(v.to_string().into()))
+            }
+            fn visit_i64<E>(self, v: i64) -> std::result::Result<Self::Value, E> {
+                Ok(LabelText(v.to_string().into()))
+            }
+            fn visit_f64<E: serde::de::Error>(self, v: f64) -> std::result::Result<Self::Value, E> {
+                Scalar::deserialize(serde::de::value::F64Deserializer::new(v))
+                    .map(|Scalar(text)| LabelText(text))
+            }
+            fn visit_map<M: MapAccess<'de>>(
+                self,
+                mut map: M,
+            ) -> std::result::Result<Self::Value, M::Error> {
+                let mut best: Option<(usize, Cow<'de, str>)> = None;
+                while let Some(Scalar(key)) = map.next_key()? {
+                    let place = NAMES.iter().position(|name| *name == key);
+                    let better = |place: &usize| best.as_ref().is_none_or(|found| *place < found.0);
+                    match place.filter(better) {
+                        Some(place) => best = Some((place, map.next_value::<Scalar<'de>>()?.0)),
+                        None => {
+                            map.next_value::<serde::de::IgnoredAny>()?;
+                        }
+                    }
+                }
+                let missing = || serde::de::Error::custom("expected a field `name` of the label");
+                best.map(|(_, text)| LabelText(text)).ok_or_else(missing)
+            }
+        }
+        from.deserialize_any(Label)
+    }
 }
 
 /// A text, or a number in its one spelling as a label.
@@ -81,7 +138,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
         impl<'de> Visitor<'de> for Map {
             type Value = Entries<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of features and numbers")
+                f.write_str("an object of features and numbers, or a list of numbers")
+            }
+            fn visit_seq<S: SeqAccess<'de>>(
+                self,
+                mut list: S,
+            ) -> std::result::Result<Entries<'de>, S::Error> {
+                let mut out = Vec::new();
+                while let Some(value) = list.next_element()? {
+                    out.push(((out.len() + 1).to_string().into(), value));
+                }
+                Ok(Entries(out))
             }
             fn visit_map<M: MapAccess<'de>>(
                 self,
@@ -94,7 +161,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
                 Ok(Entries(out))
             }
         }
-        from.deserialize_map(Map)
+        from.deserialize_any(Map)
     }
 }
 
@@ -147,6 +214,7 @@ fn read_lines<R: Real>(mut lines: Lines, source: &Documents) -> Result<Labelled<
             if condition.is_some_and(|c| value.as_deref() != Some(&c.value)) {
                 return Ok(false);
             }
+            let raw = line;
             let line = object(line)?;
             let mut line: Line = serde_json::from_slice(line).map_err(|e| message(&e))?;
             if other_label.is_some() && (source.strict || label.is_some()) {
@@ -162,9 +230,16 @@ fn read_lines<R: Real>(mut lines: Lines, source: &Documents) -> Result<Labelled<
             if line.label.is_some() && line.labels.is_some() {
                 return Err("both `label` and `labels` are given".into());
             }
-            intern(&line.row, &mut features, &mut entries)?;
-            let of_row = line.label.iter().chain(line.labels.iter().flatten());
-            labels.push(of_row.map(|Scalar(label)| label.as_ref()));
+            let row = match (&line.row, &line.embedding) {
+                (Some(row), _) | (None, Some(row)) => row,
+                (None, None) => {
+                    return Err(other_shape("a field `row` or `embedding`", raw));
+                }
+            };
+            intern(row, &mut features, &mut entries)?;
+            let listed = line.labels.iter().flatten().map(|label| &label.0);
+            let of_row = line.label.iter().map(|label| &label.0).chain(listed);
+            labels.push(of_row.map(AsRef::as_ref));
             if let Some(Scalar(id)) = line.id {
                 names.put(rows.len(), id);
             }
@@ -173,7 +248,10 @@ fn read_lines<R: Real>(mut lines: Lines, source: &Documents) -> Result<Labelled<
         match added {
             Ok(true) => {}
             Ok(false) => continue,
-            Err(message) => return Err(lines.error(message)),
+            Err(message) => {
+                lines.bad(message)?;
+                continue;
+            }
         }
         let (indices, values): (Vec<u32>, Vec<R>) = entries.iter().copied().unzip();
         rows.push(SparseRow {
@@ -258,6 +336,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_lists_and_labels_objects() {
+        let text = r#"{"row":[0,1.5],"labels":[{"id":7,"name":"x"},"y",{"id":3}]}
+{"embedding":[1,null],"label":"x"}"#;
+        let data = read(text).unwrap();
+        assert_eq!(data.rows.row(0).iter().collect::<Vec<_>>(), [(1, 1.5)]);
+        assert!(data.rows.row(1).values[1].is_nan());
+        let names: Vec<&str> = data.labels.names.iter().collect();
+        assert_eq!((names, data.labels.of(1)), (vec!["x", "y", "3"], &[0][..]));
+        let Features::Named(features) = data.features else {
+            panic!("features have names");
+        };
+        assert_eq!(features.iter().collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[test]
     fn every_bad_line_says_what_is_wrong() {
         let cases = [
             (
@@ -265,7 +358,10 @@ mod tests {
                 "column 14: EOF while parsing an object; is the line cut short?",
             ),
             ("[1]", "expected a JSON object, found `[1]`"),
-            ("{\"label\":1}", "column 11: missing field `row`"),
+            (
+                "{\"label\":1}",
+                "expected a field `row` or `embedding`, found `label`",
+            ),
             (
                 "{\"row\":{\"a\":\"b\"}}",
                 "column 15: invalid type: string \"b\", expected f64",

@@ -76,7 +76,10 @@ impl<R: Real> LabelStream<R> {
             if !line.trim_ascii().is_empty() {
                 match parse(line, &mut self.role, names) {
                     Ok(labels) => self.labels = labels,
-                    Err(message) => return Err(self.lines.error(message)),
+                    Err(message) => {
+                        self.lines.bad(message)?;
+                        continue;
+                    }
                 }
                 self.line = self.lines.number();
                 return Ok(Some((self.role.get(), &self.labels)));

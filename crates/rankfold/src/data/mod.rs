@@ -52,8 +52,11 @@ mod output;
 mod pair_stream;
 mod rating_blocks;
 mod ratings;
+mod reading;
+mod recognize;
 mod records;
 mod relations;
+mod roles;
 mod split;
 mod square;
 mod stream;
@@ -65,6 +68,7 @@ pub mod text;
 mod value_stream;
 mod values;
 mod vectors;
+mod wide;
 mod zstd;
 
 use std::path::Path;
@@ -90,6 +94,7 @@ pub use open::{Lines, open};
 pub use output::{BROKEN_PIPE, Output, write_atomically, written_file};
 pub use pair_stream::{PairStream, Said};
 pub use ratings::{LARGEST_RATING, RatingColumns, RatingLines, Ratings};
+pub use reading::{OnBadLine, Reading};
 pub use relations::{
     NamedRows, NamedTriplet, Pairs, PairsOrTriplets, Relations, Triplets, triplets,
 };
@@ -202,14 +207,26 @@ pub struct Labelled<R> {
 /// `.npy`, each also with `.gz` or `.zst`, and `.npz`. `-` is svmlight from
 /// stdin.
 pub fn read_labelled<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
-    let path = path.as_ref();
-    if open::is_dash(path) {
-        return read_svmlight(path);
+    let source = Documents::new(path);
+    read_format(&source, format_of_rows(&source)?)
+}
+
+/// The format of a file of rows: stdin is svmlight where nothing else is said.
+fn format_of_rows(source: &Documents) -> Result<Format> {
+    match open::is_dash(&source.path) && source.reading.format().is_none() {
+        true => Ok(Format::Lines(LineFormat::Svmlight)),
+        false => source.reading.format_of(&source.path),
     }
-    match Format::of(path)? {
-        Format::Lines(LineFormat::Svmlight) => read_svmlight(path),
-        Format::Lines(LineFormat::Table(delimiter)) => read_table(path, delimiter),
-        Format::Lines(LineFormat::Jsonl) => read_jsonl(path),
+}
+
+fn read_format<R: Real>(source: &Documents, format: Format) -> Result<Labelled<R>> {
+    let path = &source.path;
+    match format {
+        Format::Lines(LineFormat::Svmlight) => {
+            svmlight::read_lines(Lines::open_with(path, &source.reading)?)
+        }
+        Format::Lines(LineFormat::Table(delimiter)) => table::read_named(source, delimiter),
+        Format::Lines(LineFormat::Jsonl) => jsonl::read_named(source),
         Format::MatrixMarket => read_mtx(path),
         Format::Npy => read_npy(path),
         Format::Npz => read_npz(path),
@@ -225,33 +242,31 @@ pub fn read_with<R: Real>(
     vocabulary: Option<&Vocabulary>,
 ) -> Result<Labelled<R>> {
     let path = &source.path;
-    let format = match open::is_dash(path) {
-        true => Format::Lines(LineFormat::Svmlight),
-        false => Format::of(path)?,
-    };
+    let format = format_of_rows(source)?;
     let refuse = |named: Option<&'static str>, files: &str| match named {
         Some(name) if source.strict => {
             Err(Error::option(name, format!("applies only to {files}")).in_file(path))
         }
         _ => Ok(()),
     };
-    const DOCUMENTS: &str = "documents: JSON lines, for a model with a vocabulary";
+    const DOCUMENTS: &str = "documents: JSON lines or tables, for a model with a vocabulary";
     match (format, vocabulary) {
         (Format::Lines(LineFormat::Jsonl), Some(vocabulary)) => source.read(vocabulary),
         (Format::Lines(LineFormat::Jsonl), None) => {
             refuse(source.unusual(true), DOCUMENTS)?;
             jsonl::read_named(source)
         }
-        (Format::Lines(LineFormat::Table(delimiter)), _) => {
+        (Format::Lines(LineFormat::Table(_)), Some(vocabulary)) => source.read(vocabulary),
+        (Format::Lines(LineFormat::Table(_)), None) => {
             refuse(source.unusual(true), DOCUMENTS)?;
-            table::read_named(source, delimiter)
+            read_format(source, format)
         }
         _ => {
             refuse(
                 source.unusual(false),
                 "files with names: .csv, .tsv and .jsonl",
             )?;
-            read_labelled(path)
+            read_format(source, format)
         }
     }
 }

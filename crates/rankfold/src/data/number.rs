@@ -84,6 +84,58 @@ fn long<R: Real>(text: &[u8]) -> Result<R, NoNumber> {
     finite(R::from_f64(value.map_err(|_| NoNumber::Syntax)?))
 }
 
+/// Words for a value that is not known.
+const MISSING: [&str; 7] = ["", "na", "n/a", "nan", "null", "none", "?"];
+
+/// Whether a cell says that its value is not known.
+pub(super) fn is_missing(cell: &[u8]) -> bool {
+    cell.len() <= 4
+        && MISSING
+            .iter()
+            .any(|word| cell.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// A moment as seconds: a number as it is, or a date such as `2015-03-31`, also with a time
+/// such as `2015-03-31 23:59:01` behind it.
+pub(super) fn moment(text: &[u8]) -> Option<f64> {
+    if let Ok(value) = number::<f64>(text) {
+        return Some(value);
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    let (date, time) = match text.split_once(['T', ' ']) {
+        Some((date, time)) => (
+            date,
+            time.trim_end_matches('Z').trim_end_matches("UTC").trim(),
+        ),
+        None => (text, "00:00:00"),
+    };
+    let whole = |part: &str, most: i64| {
+        let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let value = part.parse::<i64>().ok().filter(|_| digits);
+        value.filter(|value| *value <= most)
+    };
+    let mut parts = date.split('-');
+    let mut part = |most| whole(parts.next()?, most);
+    let (year, month, day) = (part(9999)?, part(12)?, part(31)?);
+    if parts.next().is_some() || month == 0 || day == 0 {
+        return None;
+    }
+    let mut parts = time.split(':');
+    let hour = whole(parts.next()?, 24)?;
+    let minute = whole(parts.next()?, 59)?;
+    let second = number::<f64>(parts.next().unwrap_or("0").as_bytes()).ok()?;
+    if parts.next().is_some() || !(0.0..61.0).contains(&second) {
+        return None;
+    }
+    // Days since 1970 of the calendar of today, with years that begin in March.
+    let year = year - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    Some((days * 86_400 + hour * 3_600 + minute * 60) as f64 + second)
+}
+
 /// One spelling for each number that names a label: `1`, `+1` and `1.0` are
 /// `1`. Whole numbers keep all their digits.
 pub(super) fn label_name(text: &[u8]) -> Option<std::borrow::Cow<'_, str>> {
@@ -194,5 +246,34 @@ mod tests {
         assert_eq!(label_name(b"9007199254740993").unwrap(), "9007199254740993");
         assert_eq!(label_name(b"x"), None);
         assert_eq!(label_name(b""), None);
+    }
+
+    #[test]
+    fn moments_are_numbers_or_dates() {
+        assert_eq!(moment(b"881250949"), Some(881_250_949.0));
+        assert_eq!(moment(b"1970-01-01"), Some(0.0));
+        assert_eq!(moment(b"2000-03-01"), Some(951_868_800.0));
+        assert_eq!(moment(b"2015-03-31T23:59:01Z"), Some(1_427_846_341.0));
+        assert_eq!(moment(b"2015-03-31 23:59:01.5"), Some(1_427_846_341.5));
+        for bad in [
+            "noon",
+            "2015-13-01",
+            "2015-00-01",
+            "31.3.2015",
+            "2015-3",
+            "2015-03-31 x",
+        ] {
+            assert_eq!(moment(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn missing_values_have_many_words() {
+        for word in ["", "NA", "n/a", "NaN", "nan", "NULL", "?", "None"] {
+            assert!(is_missing(word.as_bytes()), "{word}");
+        }
+        for word in ["0", "-", "nano", "missing", "NAN1"] {
+            assert!(!is_missing(word.as_bytes()), "{word}");
+        }
     }
 }

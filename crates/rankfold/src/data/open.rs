@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use tempfile::NamedTempFile;
 
+use super::reading::Reading;
 use super::zstd::Frames;
 use crate::{Error, Result};
 
@@ -139,12 +140,24 @@ pub struct Lines {
     buffer: Vec<u8>,
     number: u64,
     limit: Limit,
+    reading: Reading,
 }
 
 impl Lines {
     /// Opens a file as [`open`] does.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Lines::new(open(&path)?, path))
+    }
+
+    /// The same, read as `reading` says.
+    pub fn open_with(path: impl AsRef<Path>, reading: &Reading) -> Result<Self> {
+        Lines::open(path).map(|lines| lines.read_by(reading))
+    }
+
+    /// The same lines, read as `reading` says.
+    pub fn read_by(mut self, reading: &Reading) -> Self {
+        self.reading = reading.clone();
+        self
     }
 
     /// Lines of anything; errors name `path`.
@@ -155,6 +168,7 @@ impl Lines {
             buffer: Vec::new(),
             number: 0,
             limit: Limit::Line,
+            reading: Reading::default(),
         }
     }
 
@@ -210,6 +224,16 @@ impl Lines {
     /// The file, as errors name it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How they are read.
+    pub(super) fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// The error of the line just read, unless bad lines are left out.
+    pub(super) fn bad(&self, message: impl Into<String>) -> Result<()> {
+        self.reading.bad(self.error(message))
     }
 
     /// An input error at the line just read.

@@ -77,7 +77,10 @@ impl<R: Real, S: Said> PairStream<R, S> {
                 let said = match parse(line, &mut self.roles, [left, right], self.line == 0) {
                     Ok(Some(said)) => said,
                     Ok(None) => continue,
-                    Err(message) => return Err(self.lines.error(message)),
+                    Err(message) => {
+                        self.lines.bad(message)?;
+                        continue;
+                    }
                 };
                 self.line = self.lines.number();
                 return Ok(Some((self.roles.each_ref().map(Role::get), said)));

@@ -9,11 +9,15 @@ use super::format::{Format, LineFormat};
 use super::number::{NoNumber, number, shown};
 use super::open::{Lines, is_dash, open};
 use super::rating_blocks::{self, Block, Entries};
+use super::reading::Reading;
+use super::recognize::Role;
+use super::roles::{Found, Wanted};
+use super::wide::{MatrixEntries, WideTable};
 use crate::ids::IdText;
 use crate::sparse::{Observed, Shape};
 use crate::{Error, Ids, Result};
 
-/// The names of the columns of users, items and ratings.
+/// Which columns hold users, items and ratings, and how files of ratings are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RatingColumns {
     /// Users.
@@ -22,6 +26,14 @@ pub struct RatingColumns {
     pub item: String,
     /// Ratings.
     pub rating: String,
+    /// Whether these names were given, and must be there. Others are tried first, and then
+    /// columns are recognized by what people call them.
+    pub given: bool,
+    /// Whether a file is a table with a row for each user and a column for each item. Empty
+    /// cells are unknown.
+    pub wide: bool,
+    /// The format of files, and what is done with bad lines.
+    pub reading: Reading,
 }
 
 impl Default for RatingColumns {
@@ -30,6 +42,24 @@ impl Default for RatingColumns {
             user: "user".into(),
             item: "item".into(),
             rating: "rating".into(),
+            given: false,
+            wide: false,
+            reading: Reading::default(),
+        }
+    }
+}
+
+impl RatingColumns {
+    /// The columns of an earlier file, as [`Ratings::columns`] names them.
+    pub fn kept(names: Option<&[String]>) -> Self {
+        match names {
+            Some([user, item, rating]) => RatingColumns {
+                user: user.clone(),
+                item: item.clone(),
+                rating: rating.clone(),
+                ..Default::default()
+            },
+            _ => RatingColumns::default(),
         }
     }
 }
@@ -45,14 +75,17 @@ impl std::str::FromStr for RatingColumns {
                     user: user.into(),
                     item: item.into(),
                     rating: rating.into(),
+                    given: true,
+                    ..Default::default()
                 })
             }
-            _ => Err(format!(
-                "expected three names, USER,ITEM,RATING, found `{text}`"
-            )),
+            _ => Err(format!("expected three names, {USAGE}, found `{text}`")),
         }
     }
 }
+
+/// What `--columns` expects.
+const USAGE: &str = "USER,ITEM,RATING";
 
 /// The largest rating, by size: squares of it, and sums of those, are finite in
 /// double precision, and itself in single.
@@ -69,15 +102,30 @@ pub struct Ratings {
     pub entries: Observed,
     /// Ratings that a later one for the same user and item replaced.
     pub repeated: usize,
+    /// The columns of users, items and ratings, where they have other than the usual names.
+    pub columns: Option<Vec<String>>,
 }
 
 /// The lines of a file of ratings, one by one.
 pub struct RatingLines {
-    source: Source,
-    user: Column,
-    item: Column,
-    /// Absent where only pairs are wanted and there is no such column.
-    rating: Option<Column>,
+    from: From,
+    user: String,
+    item: String,
+    rating: f64,
+}
+
+/// Where ratings come from.
+enum From {
+    Columns {
+        source: Source,
+        user: Column,
+        item: Column,
+        /// Absent where only pairs are wanted.
+        rating: Option<Column>,
+        names: Option<Vec<String>>,
+    },
+    Wide(WideTable),
+    Matrix(MatrixEntries),
 }
 
 /// An id, which is any text that is not empty.
@@ -89,7 +137,7 @@ pub(super) fn text<'a>(field: &'a [u8], what: &str) -> std::result::Result<&'a s
     }
 }
 
-fn rating(field: &[u8]) -> std::result::Result<f64, String> {
+pub(super) fn rating(field: &[u8]) -> std::result::Result<f64, String> {
     let value = number::<f64>(field).unwrap_or_else(|why| match why {
         NoNumber::TooLarge => f64::INFINITY,
         NoNumber::Syntax => f64::NAN,
@@ -106,9 +154,9 @@ fn in_range(rating: f64, shown: impl Fn() -> String) -> std::result::Result<f64,
 }
 
 impl RatingLines {
-    /// Opens `.csv`, `.tsv`, `.jsonl`, or `.dat` with `::`, tabs, commas or spaces,
-    /// each also `.gz` or `.zst`; `-` is stdin, as `.dat`. Without a header, and in
-    /// `.dat`, the first three columns are meant.
+    /// Opens `.csv`, `.tsv`, `.jsonl`, or `.dat` with `::`, tabs, commas, `;`, `|` or spaces,
+    /// each also `.gz` or `.zst`; `-` is stdin, as `.dat`. Without a header the first three
+    /// columns are meant. `.npz` and `.mtx` hold a matrix of users by items.
     pub fn open(path: impl AsRef<Path>, columns: &RatingColumns) -> Result<Self> {
         Self::with(path.as_ref(), columns, true)
     }
@@ -121,78 +169,198 @@ impl RatingLines {
     /// Ratings from anywhere, in the format that the name of the lines says; JSON lines
     /// where it says none.
     pub fn stream(lines: Lines, columns: &RatingColumns) -> Result<Self> {
-        let kind = match Format::of(lines.path()) {
-            Ok(Format::Lines(kind)) if !is_dash(lines.path()) && kind != LineFormat::Svmlight => {
-                kind
-            }
-            _ => LineFormat::Jsonl,
-        };
+        let kind = stream_format(&lines, &columns.reading)?;
+        let lines = lines.read_by(&columns.reading);
         Self::of(Source::new(lines, kind)?, columns, true)
     }
 
     fn with(path: &Path, columns: &RatingColumns, rated: bool) -> Result<Self> {
-        let kind = match is_dash(path) {
-            true => LineFormat::Ratings,
-            false => match Format::of(path) {
-                Ok(Format::Lines(kind)) if kind != LineFormat::Svmlight => kind,
-                _ => {
-                    let message = "ratings are read from .csv, .tsv, .jsonl, .dat or .data, plain or \
-                        with .gz or .zst";
-                    return Err(Error::input(message).in_file(path));
-                }
-            },
+        let kind = match line_format(path, &columns.reading) {
+            Ok(kind) => kind,
+            Err(Format::Npz | Format::MatrixMarket) if !columns.wide => {
+                let entries = MatrixEntries::read(path, &columns.reading)?;
+                return Ok(Self::new(From::Matrix(entries)));
+            }
+            Err(_) => {
+                let message = "ratings are read from .csv, .tsv, .jsonl, .dat, .data, .base, .txt or \
+                    .inter, plain or with .gz or .zst, .npz or .mtx; --format names the format of other files";
+                return Err(Error::input(message).in_file(path));
+            }
         };
-        let lines = Lines::new(open(path)?, path);
+        let lines = Lines::new(open(path)?, path).read_by(&columns.reading);
         Self::of(Source::new(lines, kind)?, columns, rated)
     }
 
+    fn new(from: From) -> Self {
+        RatingLines {
+            from,
+            user: String::new(),
+            item: String::new(),
+            rating: f64::NAN,
+        }
+    }
+
     fn of(mut source: Source, columns: &RatingColumns, rated: bool) -> Result<Self> {
-        let (user, item) = (source.column(&columns.user)?, source.column(&columns.item)?);
-        let rating = match rated {
-            true => Some(source.column(&columns.rating)?),
-            false => None,
+        if columns.wide {
+            return WideTable::new(source, columns).map(|wide| Self::new(From::Wide(wide)));
+        }
+        let wanted = |role, name, needed| Wanted {
+            role,
+            name: Some(name),
+            needed,
         };
-        Ok(RatingLines {
+        let wanted = [
+            wanted(Role::User, columns.user.as_str(), true),
+            wanted(Role::Item, &columns.item, true),
+            wanted(Role::Rating, &columns.rating, rated),
+        ];
+        let mut found = match rated {
+            true => source.choose(wanted, columns.given, USAGE)?,
+            false => {
+                let [user, item, _] = wanted;
+                let pair = source.choose([user, item], columns.given, USAGE)?;
+                let ([user, item], [a, b]) = (pair.columns, pair.names);
+                Found {
+                    columns: [user, item, None],
+                    names: [a, b, None],
+                }
+            }
+        };
+        let names = found.names.iter().flatten().cloned().collect::<Vec<_>>();
+        let usual = wanted.map(|one| one.role.usual());
+        Ok(Self::new(From::Columns {
             source,
+            user: found.needed(0),
+            item: found.needed(1),
+            rating: found.columns[2].take(),
+            names: (names.len() == 3 && names != usual).then_some(names),
+        }))
+    }
+
+    /// The columns of users, items and ratings, where they have other than the usual names.
+    pub fn columns(&self) -> Option<&[String]> {
+        match &self.from {
+            From::Columns { names, .. } => names.as_deref(),
+            From::Wide(_) | From::Matrix(_) => None,
+        }
+    }
+
+    /// Goes to the next line that can be read; false after the last.
+    pub fn advance(&mut self) -> Result<bool> {
+        let RatingLines {
+            from,
             user,
             item,
             rating,
-        })
-    }
-
-    /// Goes to the next line; false after the last.
-    pub fn advance(&mut self) -> Result<bool> {
-        self.source.advance()
+        } = self;
+        match from {
+            From::Columns {
+                source,
+                user: of_user,
+                item: of_item,
+                rating: of_rating,
+                ..
+            } => {
+                let mut put = |found: [&[u8]; 2], value: Option<&[u8]>| {
+                    put(user, text(found[0], "a user")?);
+                    put_item(item, found[1])?;
+                    *rating = value.map_or(Ok(f64::NAN), self::rating)?;
+                    Ok(())
+                };
+                while source.advance()? {
+                    let read: std::result::Result<(), String> = match of_rating {
+                        Some(of_rating) => source
+                            .fields([of_user, of_item, of_rating])
+                            .and_then(|[user, item, value]| put([&user, &item], Some(&value))),
+                        None => source
+                            .fields([of_user, of_item])
+                            .and_then(|[user, item]| put([&user, &item], None)),
+                    };
+                    match read {
+                        Ok(()) => return Ok(true),
+                        Err(message) => source.bad(message)?,
+                    }
+                }
+                Ok(false)
+            }
+            From::Wide(wide) => wide.advance(user, item, rating),
+            From::Matrix(entries) => entries.advance(user, item, rating),
+        }
     }
 
     /// The user and the item of the line, made into something.
-    pub fn pair<T>(&mut self, make: impl FnOnce(&str, &str) -> T) -> Result<T> {
-        let [user, item] = self.source.values([&self.user, &self.item])?;
-        let made = text(&user, "a user")
-            .and_then(|user| text(&item, "an item").map(|item| make(user, item)));
-        made.map_err(|message| self.source.error(message))
+    pub fn pair<T>(&mut self, make: impl FnOnce(&str, &str) -> T) -> T {
+        make(&self.user, &self.item)
     }
 
     /// The user, the item and the rating of the line, made into something.
-    pub fn rating<T>(&mut self, make: impl FnOnce(&str, &str, f64) -> T) -> Result<T> {
-        let column = self.rating.as_ref().expect("opened with ratings");
-        let [user, item, value] = self.source.values([&self.user, &self.item, column])?;
-        let made = text(&user, "a user").and_then(|user| {
-            let item = text(&item, "an item")?;
-            Ok(make(user, item, rating(&value)?))
-        });
-        made.map_err(|message| self.source.error(message))
+    pub fn rating<T>(&mut self, make: impl FnOnce(&str, &str, f64) -> T) -> T {
+        make(&self.user, &self.item, self.rating)
     }
 
     /// Where columns stand, in a file of plain lines.
     fn plain(&self) -> Option<Columns> {
-        let rating = self.rating.as_ref()?;
-        self.source.plain([&self.user, &self.item, rating])
+        match &self.from {
+            From::Columns {
+                source,
+                user,
+                item,
+                rating,
+                ..
+            } => source.plain([user, item, rating.as_ref()?]),
+            From::Wide(_) | From::Matrix(_) => None,
+        }
     }
 
     /// An error at the line.
     pub fn error(&self, message: impl Into<String>) -> Error {
-        self.source.error(message)
+        match &self.from {
+            From::Columns { source, .. } => source.error(message),
+            From::Wide(wide) => wide.error(message),
+            From::Matrix(entries) => entries.error(message),
+        }
+    }
+}
+
+/// Puts a text into memory that is used again.
+pub(super) fn put(place: &mut String, text: &str) {
+    place.clear();
+    place.push_str(text);
+}
+
+fn put_item(place: &mut String, field: &[u8]) -> std::result::Result<(), String> {
+    put(place, text(field, "an item")?);
+    Ok(())
+}
+
+/// The format of the lines of a file, or the other format that it has; svmlight where it is
+/// not known.
+pub(super) fn line_format(
+    path: &Path,
+    reading: &Reading,
+) -> std::result::Result<LineFormat, Format> {
+    if is_dash(path) && reading.format().is_none() {
+        return Ok(LineFormat::Ratings);
+    }
+    let none = Format::Lines(LineFormat::Svmlight);
+    match reading.format_of(path).unwrap_or(none) {
+        Format::Lines(kind) if kind != LineFormat::Svmlight => Ok(kind),
+        other => Err(other),
+    }
+}
+
+/// The format of a stream: JSON lines where its name says none.
+pub(super) fn stream_format(lines: &Lines, reading: &Reading) -> Result<LineFormat> {
+    if is_dash(lines.path()) && reading.format().is_none() {
+        return Ok(LineFormat::Jsonl);
+    }
+    match (reading.format_of(lines.path()), reading.format()) {
+        (Ok(Format::Lines(kind)), _) if kind != LineFormat::Svmlight => Ok(kind),
+        (_, None) => Ok(LineFormat::Jsonl),
+        (_, Some(format)) => Err(Error::option(
+            "format",
+            format!("of a stream must be csv, tsv, jsonl or dat, found `{format}`"),
+        )),
     }
 }
 
@@ -209,18 +377,24 @@ impl Ratings {
             }) = rating_blocks::read(path, &plain)?
             && !users.is_empty()
         {
-            return Self::of_checked(users, items, entries);
+            let read = Self::of_checked(users, items, entries)?;
+            return Ok(read.with_columns(&lines));
         }
         let (mut users, mut items, mut entries) = (Ids::new(), Ids::new(), Vec::new());
         while lines.advance()? {
-            let entry = lines
-                .rating(|user, item, rating| (users.intern(user), items.intern(item), rating))?;
+            let entry =
+                lines.rating(|user, item, rating| (users.intern(user), items.intern(item), rating));
             entries.push(entry);
         }
         if entries.is_empty() {
             return Err(Error::input("no ratings").in_file(path));
         }
-        Self::new(users, items, entries)
+        Self::new(users, items, entries).map(|read| read.with_columns(&lines))
+    }
+
+    fn with_columns(mut self, lines: &RatingLines) -> Self {
+        self.columns = lines.columns().map(<[String]>::to_vec);
+        self
     }
 
     /// From ratings `(user, item, rating)` in memory, numbered as they first come; of
@@ -276,6 +450,7 @@ impl Ratings {
             items,
             entries,
             repeated: repeated.0,
+            columns: None,
         })
     }
 }
@@ -415,7 +590,8 @@ mod tests {
         );
         assert_eq!(
             message("a.csv", "user,item\nu,i\n"),
-            "a.csv: no column is called `rating`: expected one of `user`, `item`"
+            "a.csv: found the columns `user`, `item`, and it is not clear which has the ratings; name \
+             them with `--columns USER,ITEM,RATING`"
         );
         assert_eq!(
             message("a.csv", "user,item,rating\nu,,3\n"),
@@ -452,7 +628,8 @@ mod tests {
         assert_eq!(message("a.csv", ""), "a.csv: no ratings");
         assert_eq!(
             message("a.svm", "1 1:1\n"),
-            "a.svm: ratings are read from .csv, .tsv, .jsonl, .dat or .data, plain or with .gz or .zst"
+            "a.svm: ratings are read from .csv, .tsv, .jsonl, .dat, .data, .base, .txt or .inter, plain \
+             or with .gz or .zst, .npz or .mtx; --format names the format of other files"
         );
     }
 }

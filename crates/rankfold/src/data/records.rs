@@ -5,6 +5,7 @@
 //! own, so that they can be copied byte for byte and every error has its line.
 
 use super::open::{Limit, Lines, without_end};
+use super::reading::Reading;
 use crate::Result;
 
 /// Where in a record a byte stands.
@@ -35,6 +36,8 @@ pub(super) struct Records {
     quotes: bool,
     /// Where the record just read starts.
     line: u64,
+    /// Where the header starts.
+    header_line: u64,
 }
 
 impl Records {
@@ -52,15 +55,42 @@ impl Records {
             delimiter,
             quotes: true,
             line: 0,
+            header_line: 0,
         }
     }
 
-    /// The first record, which names the columns; it must be shorter than others.
+    /// The first record, which names the columns; it must be shorter than others. Where it has
+    /// no delimiter but another one that is usual, that one counts.
     pub(super) fn header(&mut self) -> Result<Option<&[u8]>> {
         self.lines.set_limit(Limit::Header);
         let found = self.next_raw()?.is_some();
         self.lines.set_limit(Limit::Line);
+        self.header_line = self.line;
+        let record = self.lines.current();
+        if self.quotes && found && !record.contains(&self.delimiter) {
+            let other = b";\t|,".iter().find(|other| record.contains(other));
+            if let Some(&other) = other {
+                self.delimiter = other;
+                let reading = self.lines.reading();
+                reading.note(format!(
+                    "{}: columns are separated by {}",
+                    self.lines.path().display(),
+                    delimiter_name(other)
+                ));
+            }
+        }
         Ok(found.then(|| self.lines.current()))
+    }
+
+    /// The fields of the first record, which names the columns.
+    pub(super) fn names(&mut self) -> Result<Fields> {
+        let mut fields = Fields::default();
+        let header = self.header()?.map(<[u8]>::to_vec);
+        match header {
+            Some(record) => fields.split(&record, self.delimiter),
+            None => return Err(crate::Error::input("no header").in_file(self.path())),
+        }
+        Ok(fields)
     }
 
     /// The next record byte for byte, with its line end.
@@ -96,9 +126,29 @@ impl Records {
             .at_line(self.line)
     }
 
+    /// The error of the record just read, unless bad lines are left out.
+    pub(super) fn bad(&self, message: impl Into<String>) -> Result<()> {
+        self.lines.reading().bad(self.error(message))
+    }
+
+    /// How they are read.
+    pub(super) fn reading(&self) -> &Reading {
+        self.lines.reading()
+    }
+
     /// The line at which the record just read starts.
     pub(super) fn line(&self) -> u64 {
         self.line
+    }
+
+    /// Errors are again about an earlier record, which starts at this line.
+    pub(super) fn go_back(&mut self, line: u64) {
+        self.line = line;
+    }
+
+    /// The line at which the header starts.
+    pub(super) fn header_line(&self) -> u64 {
+        self.header_line
     }
 
     pub(super) fn delimiter(&self) -> u8 {
@@ -110,8 +160,16 @@ impl Records {
     }
 }
 
+/// What a delimiter is called.
+pub(super) fn delimiter_name(delimiter: u8) -> String {
+    match delimiter {
+        b'\t' => "tabs".into(),
+        other => format!("`{}`", char::from(other)),
+    }
+}
+
 /// The fields of a record, unquoted, in memory that is used again.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Fields {
     text: Vec<u8>,
     ends: Vec<usize>,

@@ -13,6 +13,7 @@ use super::format::{Format, extension};
 use super::number::{number, shown};
 use super::open::{Replay, is_dash};
 use super::output::Output;
+use super::reading::named;
 use crate::random::splitmix64;
 use crate::{Error, Ids, Result};
 
@@ -104,7 +105,7 @@ fn format_of(data: &Path, format: Option<&str>) -> Result<PathBuf> {
             "stdin has no extension: the format must be named with `--format`",
         )),
         None => Ok(data.to_owned()),
-        Some(format) => with_format(format),
+        Some(format) => named(format),
     }
 }
 
@@ -161,19 +162,6 @@ pub fn split(
         train,
         test,
     })
-}
-
-/// A name with this extension: one that is known, and nothing else.
-fn with_format(format: &str) -> Result<PathBuf> {
-    let named = PathBuf::from(format!("data.{format}"));
-    let is_known = Format::of(&named).is_ok() && extension(&named).1 == format;
-    match is_known {
-        true => Ok(named),
-        false => Err(Error::input(format!(
-            "unknown format {}: expected svm, csv, tsv, jsonl or dat, plain or with .gz or .zst",
-            shown(format.as_bytes())
-        ))),
-    }
 }
 
 fn changed(data: &Path) -> Error {
@@ -474,7 +462,7 @@ mod tests {
                 &share(0.1, None),
             );
             let want = format!(
-                "unknown format `{format}`: expected svm, csv, tsv, jsonl or dat, plain or with .gz or .zst"
+                "unknown format `{format}`: expected svm, csv, tsv, jsonl, dat, mtx, npy or npz"
             );
             assert_eq!(error.unwrap_err().message, want);
         }

@@ -130,7 +130,8 @@ impl<R: Real> TripletStream<R> {
             };
             if !line.trim_ascii().is_empty() {
                 if let Err(message) = parse(line, &mut self.roles, names) {
-                    return Err(self.lines.error(message));
+                    self.lines.bad(message)?;
+                    continue;
                 }
                 self.line = self.lines.number();
                 break;
@@ -296,8 +297,8 @@ fn parse<R: Real>(
 
 /// What to say of a line that is not what was wanted: perhaps another task's.
 pub(super) fn other_shape(wanted: &str, line: &[u8]) -> String {
-    let fields: Keys = serde_json::from_slice(line).unwrap_or_default();
-    let found: Vec<String> = fields.0.iter().map(|f| shown(f.as_bytes())).collect();
+    let fields = keys(line);
+    let found: Vec<String> = fields.iter().take(5).map(|f| shown(f.as_bytes())).collect();
     let found = match &found[..] {
         [] => "none".to_owned(),
         all => all.join(", "),
@@ -482,7 +483,16 @@ impl<T, F: Fn(&str) -> T> Visitor<'_> for TextSeed<F> {
     }
 }
 
-/// The first few fields of an object.
+/// The names of the fields of an object; none where a line is no object.
+pub(super) fn keys(line: &[u8]) -> Vec<String> {
+    let fields: Keys = serde_json::from_slice(line).unwrap_or_default();
+    fields.0
+}
+
+/// Fields of a line that are looked at.
+const MOST_KEYS: usize = 1000;
+
+/// The first fields of an object.
 #[derive(Default)]
 struct Keys(Vec<String>);
 
@@ -500,7 +510,7 @@ impl<'de> Deserialize<'de> for Keys {
             ) -> std::result::Result<Keys, M::Error> {
                 let mut out = Vec::new();
                 while let Some((Scalar(key), IgnoredAny)) = map.next_entry()? {
-                    if out.len() < 5 {
+                    if out.len() < MOST_KEYS {
                         out.push(key.into_owned());
                     }
                 }

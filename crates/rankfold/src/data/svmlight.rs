@@ -35,7 +35,10 @@ pub(super) fn read_lines<R: Real>(mut lines: Lines) -> Result<Labelled<R>> {
         let parsed = parsed.and_then(|found| Ok((label_names(found)?, id.map(text).transpose()?)));
         let (found, id) = match parsed {
             Ok(parsed) => parsed,
-            Err(message) => return Err(lines.error(message)),
+            Err(message) => {
+                lines.bad(message)?;
+                continue;
+            }
         };
         labels.push(found.iter().map(AsRef::as_ref));
         if let Some(id) = id {

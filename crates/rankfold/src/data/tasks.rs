@@ -13,6 +13,7 @@ use super::format::{Format, LineFormat};
 use super::jsonl::{Entries, Scalar, message, object};
 use super::number::shown;
 use super::open::Lines;
+use super::reading::Reading;
 use super::records::{Fields, Records};
 use super::stream::other_shape;
 use super::table::{Column, header, text, usual, value};
@@ -34,6 +35,8 @@ pub struct TaskColumns {
     pub ignored: Vec<String>,
     /// Whether these may be missing.
     pub lenient: bool,
+    /// The format of files, and what is done with bad lines.
+    pub reading: Reading,
 }
 
 impl Default for TaskColumns {
@@ -43,6 +46,7 @@ impl Default for TaskColumns {
             target: "target".into(),
             ignored: Vec::new(),
             lenient: false,
+            reading: Reading::default(),
         }
     }
 }
@@ -108,18 +112,18 @@ impl TaskLines {
     /// whether targets are needed; else there may be none.
     pub fn open(path: impl AsRef<Path>, columns: &TaskColumns, targets: bool) -> Result<Self> {
         let path = path.as_ref();
-        let format = match path == Path::new("-") {
+        let reading = &columns.reading;
+        let format = match path == Path::new("-") && reading.format().is_none() {
             true => Format::Lines(LineFormat::Jsonl),
-            false => Format::of(path)?,
+            false => reading.format_of(path)?,
         };
+        let lines = || Lines::open_with(path, reading);
         match format {
-            Format::Lines(LineFormat::Table(delimiter)) => Self::table(
-                Records::new(Lines::open(path)?, delimiter),
-                columns,
-                targets,
-            ),
+            Format::Lines(LineFormat::Table(delimiter)) => {
+                Self::table(Records::new(lines()?, delimiter), columns, targets)
+            }
             Format::Lines(LineFormat::Jsonl) => {
-                let mut lines = Self::jsonl(Lines::open(path)?, targets);
+                let mut lines = Self::jsonl(lines()?, targets);
                 lines.ignored = columns.ignored.clone();
                 Ok(lines)
             }
@@ -144,12 +148,7 @@ impl TaskLines {
     }
 
     fn table(mut records: Records, wanted: &TaskColumns, targets: bool) -> Result<Self> {
-        let delimiter = records.delimiter();
-        let mut fields = Fields::default();
-        match records.header()? {
-            Some(record) => fields.split(record, delimiter),
-            None => return Err(Error::input("no header").in_file(records.path())),
-        }
+        let fields = records.names()?;
         let read = header(&fields, |name| wanted.role(name));
         let (names, columns, features) = read.map_err(|m| records.error(m))?;
         let missing = |what: &str, name: &str| {
@@ -216,6 +215,23 @@ impl TaskLines {
 
     /// Reads the next example; false after the last.
     pub fn advance(&mut self) -> Result<bool> {
+        loop {
+            match self.next_line()? {
+                None => return Ok(false),
+                Some(Ok(())) => return Ok(true),
+                Some(Err(message)) => {
+                    let error = self.error(message);
+                    match &self.source {
+                        Source::Table { records, .. } => records.reading().bad(error)?,
+                        Source::Jsonl(lines) => lines.reading().bad(error)?,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads a line: what is wrong with it, or `None` after the last.
+    fn next_line(&mut self) -> Result<Option<std::result::Result<(), String>>> {
         let found = match &mut self.source {
             Source::Table {
                 records,
@@ -225,7 +241,7 @@ impl TaskLines {
             } => {
                 let delimiter = records.delimiter();
                 match records.next_raw()? {
-                    None => return Ok(false),
+                    None => return Ok(None),
                     Some(record) => fields.split(record, delimiter),
                 }
                 self.line = records.line();
@@ -266,7 +282,7 @@ impl TaskLines {
             Source::Jsonl(lines) => {
                 let line = loop {
                     match lines.next_line()? {
-                        None => return Ok(false),
+                        None => return Ok(None),
                         Some(line) if line.trim_ascii().is_empty() => {}
                         Some(line) => break line,
                     }
@@ -279,14 +295,10 @@ impl TaskLines {
                 found
             }
         };
-        let found = found.and_then(|()| match &self.task {
+        Ok(Some(found.and_then(|()| match &self.task {
             task if task.is_empty() => Err(NO_TASK.into()),
             _ => check_sizes(&self.features, self.line()),
-        });
-        match found {
-            Err(message) => Err(self.error(message)),
-            Ok(()) => Ok(true),
-        }
+        })))
     }
 
     /// The example that was read last.

@@ -149,6 +149,7 @@ impl Model {
             scale: given.scale,
             residual: learned.residual,
             noise: learned.noise,
+            columns: None,
         };
         card.check().map_err(Error::input)?;
         let biases = RatingBiases {

@@ -573,7 +573,9 @@ impl Model {
 
     /// Reads rows of either side: objects where the model has some.
     pub fn read_side<R: Real>(&self, source: &Documents, side: Side) -> Result<Labelled<R>> {
-        read_with(source, self.side(side).0.vocabulary())
+        let features = &self.side(side).0;
+        let source = source.clone().knowing(features);
+        read_with(&source, features.vocabulary())
     }
 
     /// Makes rows ready: puts their columns in the model's order and applies

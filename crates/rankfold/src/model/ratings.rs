@@ -39,6 +39,10 @@ pub struct CompletionCard {
     /// The noise of ratings, where it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
+    /// The columns of users, items and ratings in the file that it was trained on, where they
+    /// had other than the usual names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
 }
 
 /// Biases and counts of users and of items.
@@ -63,6 +67,12 @@ impl CompletionCard {
             && !(low <= high)
         {
             return Err(format!("ratings from {low} to {high} are not possible"));
+        }
+        if let Some(columns) = &self.columns
+            && columns.len() != 3
+        {
+            let count = columns.len();
+            return Err(format!("{count} columns of ratings are not possible"));
         }
         let sizes = [
             ("regularization", self.regularization),

@@ -73,6 +73,10 @@ pub struct RecommendCard {
     /// The rating from which an item counts as chosen, where ratings were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub liked_from: Option<f64>,
+    /// The columns of users, items, weights and times in the file that it was trained on, where
+    /// they had other than the usual names; an empty name is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
 }
 
 impl RecommendCard {
@@ -91,6 +95,12 @@ impl RecommendCard {
             if !(size >= 0.0) {
                 return Err(format!("a size of {size} is not possible"));
             }
+        }
+        if let Some(columns) = &self.columns
+            && columns.len() != 4
+        {
+            let count = columns.len();
+            return Err(format!("{count} columns of choices are not possible"));
         }
         match self.half_life == Some(0.0) || self.own.is_some_and(|own| own.share > 1.0) {
             true => Err("a half-life of 0, or a share above 1, is not possible".into()),

@@ -55,6 +55,7 @@ impl MultitaskCard {
     /// The columns of its tables; those to be ignored may be missing.
     pub fn columns(&self) -> TaskColumns {
         TaskColumns {
+            reading: Default::default(),
             lenient: true,
             task: self.task_column.clone(),
             target: self.target_column.clone(),

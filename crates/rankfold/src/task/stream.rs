@@ -222,7 +222,7 @@ impl<R: Real> RatingLearner<R> {
         if !lines.advance()? {
             return Ok(false);
         }
-        let learned = lines.rating(|user, item, rating| self.learn(user, item, rating))?;
+        let learned = lines.rating(|user, item, rating| self.learn(user, item, rating));
         learned.map_err(|e: Error| lines.error(e.message))?;
         Ok(true)
     }
@@ -246,7 +246,7 @@ impl ChoiceLearner {
                 gained(gain);
             }
             self.learn(choice.user, choice.item, choice.weight)
-        })?;
+        });
         learned.map_err(|e: Error| lines.error(e.message))?;
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! Files of documents: JSON lines with a text, and perhaps a label and an id.
+//! Files of documents: JSON lines or tables with a text, and perhaps a label and an id.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 use super::fit::{FitOptions, Fitter};
 use super::vocabulary::Vocabulary;
 use crate::data::fields::json_fields;
+use crate::data::format::{Format, LineFormat};
 use crate::data::lookup::NamesRead;
-use crate::data::number::label_name;
-use crate::data::open::{Lines, Replay};
+use crate::data::number::{label_name, shown};
+use crate::data::open::{Lines, Replay, is_dash};
 use crate::data::output::Output;
+use crate::data::reading::Reading;
+use crate::data::records::{Fields, Records};
 use crate::data::split::Condition;
 use crate::data::svmlight::write_svmlight_row;
+use crate::data::table::LABELS;
 use crate::data::{Features, Labelled, Labels};
 use crate::{Error, Real, Result, Rows};
 
@@ -31,6 +35,19 @@ pub struct Documents {
     /// Whether rows must have what is named here. A second file may have other columns: it
     /// is then read by the usual names.
     pub strict: bool,
+    /// Columns of a table that are left out.
+    pub drop: Vec<String>,
+    /// Columns of a table that hold categories: each value becomes a feature `COLUMN=VALUE`.
+    pub categories: Vec<String>,
+    /// Whether a table has no header; its columns are then called 1, 2, ….
+    pub no_header: bool,
+    /// Whether labels are needed, so that a column may be taken for them by its name alone.
+    pub labelled: bool,
+    /// The features that are known, where there are some: other columns of a table may hold
+    /// anything, and categories become these features.
+    pub known: Option<Vec<String>>,
+    /// The format of the file, and what is done with bad lines.
+    pub reading: Reading,
 }
 
 /// What came out of a vectorized file.
@@ -56,7 +73,21 @@ impl Documents {
             id: None,
             condition: None,
             strict: true,
+            drop: Vec::new(),
+            categories: Vec::new(),
+            no_header: false,
+            labelled: false,
+            known: None,
+            reading: Reading::default(),
         }
+    }
+
+    /// The same where features are known: names of the columns of a table.
+    pub fn knowing(mut self, features: &Features) -> Self {
+        if let Features::Columns(names) = features {
+            self.known = Some(names.iter().map(str::to_owned).collect());
+        }
+        self
     }
 
     /// The first option that names something unusual, of those that only documents have
@@ -68,6 +99,9 @@ impl Documents {
             ("where", !of_documents && self.condition.is_some()),
             ("label", !of_documents && self.label != usual.label),
             ("id", !of_documents && self.id.is_some()),
+            ("drop", !of_documents && !self.drop.is_empty()),
+            ("categories", !of_documents && !self.categories.is_empty()),
+            ("no_header", !of_documents && self.no_header),
         ];
         all.into_iter()
             .find(|(_, named)| *named)
@@ -82,17 +116,21 @@ impl Documents {
         let mut rows = Rows::new();
         rows.widen(vocabulary.len());
         let (mut labels, mut names) = (Labels::default(), NamesRead::default());
-        self.for_each(Lines::open(&self.path)?, Some("id"), |text, label, id| {
-            // Numbers have one spelling, as in a file of rows.
-            let plain = label.filter(|_| vocabulary.classes().is_none());
-            let name = plain.and_then(|label| label_name(label.as_bytes()));
-            labels.push(name.as_deref().or(label));
-            if let Some(id) = id {
-                names.put(rows.len(), id);
-            }
-            rows.push(vocabulary.row(text).as_row());
-            Ok(())
-        })?;
+        self.for_each(
+            Lines::open_with(&self.path, &self.reading)?,
+            Some("id"),
+            |text, label, id| {
+                // Numbers have one spelling, as in a file of rows.
+                let plain = label.filter(|_| vocabulary.classes().is_none());
+                let name = plain.and_then(|label| label_name(label.as_bytes()));
+                labels.push(name.as_deref().or(label));
+                if let Some(id) = id {
+                    names.put(rows.len(), id);
+                }
+                rows.push(vocabulary.row(text).as_row());
+                Ok(())
+            },
+        )?;
         Ok(names.rows(rows, labels, Features::Numbered))
     }
 
@@ -119,24 +157,16 @@ impl Documents {
     /// for ids, those in `usual_id` are taken, and may be absent.
     fn for_each(
         &self,
-        mut lines: Lines,
+        lines: Lines,
         usual_id: Option<&str>,
         mut each: impl FnMut(&str, Option<&str>, Option<&str>) -> std::result::Result<(), Problem>,
     ) -> Result<u64> {
         let condition = self.condition.as_ref();
-        let names = [
-            Some(self.text.as_str()),
-            Some(self.label.as_str()),
-            self.id.as_deref().or(usual_id),
-            condition.map(|c| c.field.as_str()),
-        ];
+        let mut documents = DocumentLines::new(self, lines, usual_id)?;
         let (mut seen, mut skipped) = (0u64, 0);
-        while let Some(line) = lines.next_line()? {
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
+        while let Some(fields) = documents.next()? {
             seen += 1;
-            let fields = json_fields(line, names).map_err(Problem::Line);
+            let fields = fields.map_err(Problem::Line);
             let done = fields.and_then(|[text, label, id, value]| {
                 if condition.is_some_and(|c| value.as_deref() != Some(&c.value)) {
                     skipped += 1;
@@ -151,7 +181,10 @@ impl Documents {
             });
             match done {
                 Ok(()) => {}
-                Err(Problem::Line(message)) => return Err(lines.error(message)),
+                Err(Problem::Line(message)) => {
+                    seen -= 1;
+                    documents.bad(message)?;
+                }
                 Err(Problem::Other(error)) => return Err(error),
             }
         }
@@ -165,6 +198,157 @@ impl Documents {
             return Err(Error::input(message).in_file(&self.path));
         }
         Ok(skipped)
+    }
+}
+
+/// Text, label, id and the value of the condition of a document, where they are there.
+type Document = [Option<String>; 4];
+
+/// The documents of a file, one by one.
+enum DocumentLines<'a> {
+    Json {
+        lines: Lines,
+        names: [Option<&'a str>; 4],
+    },
+    Table {
+        records: Records,
+        fields: Fields,
+        columns: [Option<usize>; 4],
+        width: usize,
+    },
+}
+
+/// Columns that hold texts where none is called `text`, the clearest first.
+const TEXTS: [&str; 9] = [
+    "text",
+    "body",
+    "content",
+    "document",
+    "review",
+    "reviewText",
+    "message",
+    "comment",
+    "description",
+];
+
+impl<'a> DocumentLines<'a> {
+    fn new(source: &'a Documents, lines: Lines, usual_id: Option<&'a str>) -> Result<Self> {
+        let names = [
+            Some(source.text.as_str()),
+            Some(source.label.as_str()),
+            source.id.as_deref().or(usual_id),
+            source.condition.as_ref().map(|c| c.field.as_str()),
+        ];
+        let named = source.reading.format().is_some() || !is_dash(&source.path);
+        let format = source.reading.format_of(&source.path);
+        let Ok(Format::Lines(LineFormat::Table(delimiter))) = format else {
+            return Ok(DocumentLines::Json { lines, names });
+        };
+        if !named {
+            return Ok(DocumentLines::Json { lines, names });
+        }
+        let mut records = Records::new(lines, delimiter);
+        let header = records.names()?;
+        let exact = |name: &str| {
+            let mut cells = header.iter();
+            cells.position(|cell| cell.trim_ascii() == name.as_bytes())
+        };
+        let usual = |names: &[&str]| {
+            names.iter().find_map(|name| {
+                let mut cells = header.iter();
+                cells.position(|cell| cell.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+            })
+        };
+        let missing = |name: &str, option: &str| {
+            let found = header.iter().take(12).map(shown).collect::<Vec<_>>();
+            records.error(format!(
+                "no column is called `{name}`: found {}; see --{option}",
+                found.join(", ")
+            ))
+        };
+        let text = exact(&source.text).or_else(|| usual(&TEXTS).filter(|_| source.text == "text"));
+        let text = text.ok_or_else(|| missing(&source.text, "text"))?;
+        let label = exact(&source.label)
+            .or_else(|| usual(&LABELS).filter(|at| source.label == "label" && *at != text));
+        let id = names[2].and_then(exact);
+        if let (Some(name), None) = (&source.id, id) {
+            return Err(missing(name, "id"));
+        }
+        let condition = match names[3] {
+            Some(name) => Some(exact(name).ok_or_else(|| missing(name, "where"))?),
+            None => None,
+        };
+        let called = |at: usize| header.get(at).map(shown).unwrap_or_default();
+        if exact(&source.text).is_none() || label.is_some() && exact(&source.label).is_none() {
+            let labels = label.map_or_else(String::new, |at| format!(", labels in {}", called(at)));
+            let (path, text) = (source.path.display(), called(text));
+            source
+                .reading
+                .note(format!("{path}: texts in {text}{labels}"));
+        }
+        Ok(DocumentLines::Table {
+            records,
+            columns: [Some(text), label, id, condition],
+            width: header.len(),
+            fields: Fields::default(),
+        })
+    }
+
+    /// The next document, or what is wrong with its line.
+    fn next(&mut self) -> Result<Option<std::result::Result<Document, String>>> {
+        match self {
+            DocumentLines::Json { lines, names } => {
+                while let Some(line) = lines.next_line()? {
+                    if !line.trim_ascii().is_empty() {
+                        let fields = json_fields(line, *names);
+                        let owned = |fields: [Option<std::borrow::Cow<'_, str>>; 4]| {
+                            fields.map(|field| field.map(std::borrow::Cow::into_owned))
+                        };
+                        return Ok(Some(fields.map(owned)));
+                    }
+                }
+                Ok(None)
+            }
+            DocumentLines::Table {
+                records,
+                fields,
+                columns,
+                width,
+            } => {
+                let delimiter = records.delimiter();
+                match records.next_raw()? {
+                    None => return Ok(None),
+                    Some(record) => fields.split(record, delimiter),
+                }
+                if fields.len() != *width {
+                    let found = fields.len();
+                    return Ok(Some(Err(format!("expected {width} fields, found {found}"))));
+                }
+                let cell = |column: &Option<usize>| {
+                    let cell = column.and_then(|at| fields.get(at)).map(<[u8]>::trim_ascii);
+                    let text = cell.map(|cell| std::str::from_utf8(cell).map(str::to_owned));
+                    text.transpose()
+                        .map_err(|_| "expected UTF-8 text".to_owned())
+                };
+                let mut out = Document::default();
+                for (at, (place, column)) in out.iter_mut().zip(&*columns).enumerate() {
+                    match cell(column) {
+                        // An empty text is a text, but an empty label is none.
+                        Ok(text) => *place = text.filter(|text| at == 0 || !text.is_empty()),
+                        Err(message) => return Ok(Some(Err(message))),
+                    }
+                }
+                Ok(Some(Ok(out)))
+            }
+        }
+    }
+
+    /// The error of the line just read, unless bad lines are left out.
+    fn bad(&self, message: String) -> Result<()> {
+        match self {
+            DocumentLines::Json { lines, .. } => lines.bad(message),
+            DocumentLines::Table { records, .. } => records.bad(message),
+        }
     }
 }
 
@@ -191,12 +375,16 @@ pub fn fit_file(
     let source = Replay::new(&documents.path)?;
     let mut fitter = Fitter::new(options);
     let mut read = 0;
-    documents.for_each(source.lines()?, None, |text, label, _| {
-        fitter.add(text, label);
-        read += 1;
-        progress(read);
-        Ok(())
-    })?;
+    documents.for_each(
+        source.lines()?.read_by(&documents.reading),
+        None,
+        |text, label, _| {
+            fitter.add(text, label);
+            read += 1;
+            progress(read);
+            Ok(())
+        },
+    )?;
     let learned = fitter
         .finish()
         .map_err(|error| error.in_file(&documents.path))?;
@@ -208,7 +396,10 @@ pub fn fit_file(
     vocabulary.put(&text)?;
     let mut rows = Output::create(output)?;
     let mut later = |done| progress(read + done);
-    let summary = write_rows(documents, source.lines()?, &learned, &mut rows, &mut later)?;
+    // Bad lines were counted in the first pass.
+    let again = documents.reading.uncounted();
+    let lines = source.lines()?.read_by(&again);
+    let summary = write_rows(documents, lines, &learned, &mut rows, &mut later)?;
     rows.commit()?;
     vocabulary.commit()?;
     Ok(summary)
@@ -221,7 +412,7 @@ pub fn vectorize_file(
     output: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<VectorizeSummary> {
-    let lines = Lines::open(&documents.path)?;
+    let lines = Lines::open_with(&documents.path, &documents.reading)?;
     let mut rows = Output::create(output)?;
     let summary = write_rows(documents, lines, vocabulary, &mut rows, progress)?;
     rows.commit()?;

@@ -5,9 +5,8 @@
 
 use hashbrown::HashMap;
 
-use super::stop_words::STOP_WORDS;
 use super::strip::{Strip, strip};
-use super::tokens::for_each_token;
+use super::tokens::{TermRules, Tokenizer};
 use super::vocabulary::{TermFrequency, Vocabulary};
 use crate::data::number::label_name;
 use crate::{Error, Ids, Result};
@@ -23,6 +22,10 @@ pub struct FitOptions {
     pub tf: TermFrequency,
     /// Parts of messages to leave out; none by default.
     pub strip: Vec<Strip>,
+    /// Leave out terms in more than this share of the documents; none by default.
+    pub max_share: Option<f64>,
+    /// What terms are; words without English stop words by default.
+    pub rules: TermRules,
 }
 
 impl Default for FitOptions {
@@ -32,6 +35,8 @@ impl Default for FitOptions {
             min_df: 2,
             tf: TermFrequency::Log,
             strip: Vec::new(),
+            max_share: None,
+            rules: TermRules::default(),
         }
     }
 }
@@ -39,7 +44,7 @@ impl Default for FitOptions {
 /// Counts words in documents; [`Fitter::finish`] makes the vocabulary.
 pub struct Fitter {
     options: FitOptions,
-    /// All words, the stop words first.
+    /// All terms.
     words: Ids,
     /// In how many documents each word stands, and the last of them.
     df: Vec<(u32, u32)>,
@@ -49,21 +54,21 @@ pub struct Fitter {
     /// Documents of a label that hold a word, by (word, label).
     joint: HashMap<(u32, u32), u32>,
     documents: u32,
-    buffer: String,
+    tokenizer: Tokenizer,
 }
 
 impl Fitter {
     /// No documents yet.
     pub fn new(options: FitOptions) -> Self {
         Fitter {
+            tokenizer: Tokenizer::new(&options.rules),
             options,
-            words: STOP_WORDS.iter().collect(),
-            df: vec![(0, 0); STOP_WORDS.len()],
+            words: Ids::new(),
+            df: Vec::new(),
             labels: Ids::new(),
             label_documents: Vec::new(),
             joint: HashMap::new(),
             documents: 0,
-            buffer: String::new(),
         }
     }
 
@@ -77,13 +82,13 @@ impl Fitter {
             number
         });
         let text = strip(text, &self.options.strip);
-        for_each_token(&text, &mut self.buffer, |token| {
+        self.tokenizer.for_each(&text, |token| {
             let word = self.words.intern(token);
             if word as usize == self.df.len() {
                 self.df.push((0, 0));
             }
             let (count, last) = &mut self.df[word as usize];
-            if *last == self.documents || (word as usize) < STOP_WORDS.len() {
+            if *last == self.documents {
                 return;
             }
             *count += 1;
@@ -96,15 +101,22 @@ impl Fitter {
 
     /// The vocabulary of the documents counted.
     pub fn finish(self) -> Result<Vocabulary> {
-        let mut terms: Vec<u32> = (STOP_WORDS.len() as u32..self.words.len() as u32)
-            .filter(|&word| self.df[word as usize].0 >= self.options.min_df.max(1))
+        let least = self.options.min_df.max(1);
+        let most = match self.options.max_share {
+            Some(share) => (share * f64::from(self.documents) + 1e-9).floor() as u32,
+            None => u32::MAX,
+        };
+        let mut terms: Vec<u32> = (0..self.words.len() as u32)
+            .filter(|&word| (least..=most).contains(&self.df[word as usize].0))
             .collect();
         if terms.is_empty() {
-            return Err(Error::input(format!(
-                "no word stands in at least {} of the {} documents",
-                self.options.min_df.max(1),
-                self.documents
-            )));
+            let documents = self.documents;
+            return Err(Error::input(match self.options.max_share {
+                None => format!("no word stands in at least {least} of the {documents} documents"),
+                Some(_) => format!(
+                    "no word stands in at least {least} and at most {most} of the {documents} documents"
+                ),
+            }));
         }
         let gain = self.information_gain();
         terms.sort_by(|&a, &b| {
@@ -122,6 +134,7 @@ impl Fitter {
             self.options.tf,
             self.options.strip.clone(),
             self.classes(),
+            self.options.rules.clone(),
         ))
     }
 
@@ -186,7 +199,19 @@ mod tests {
     }
 
     #[test]
+    fn common_terms_are_left_out_where_that_is_asked() {
+        let documents = [("sun moon", None), ("sun star", None), ("sun moon", None)];
+        let options = FitOptions {
+            max_share: Some(0.67),
+            ..FitOptions::default()
+        };
+        let vocabulary = fit(&documents, options).unwrap();
+        assert_eq!(vocabulary.terms().collect::<Vec<_>>(), ["moon"]);
+    }
+
+    #[test]
     fn there_are_318_sorted_stop_words() {
+        use super::super::stop_words::STOP_WORDS;
         assert!(STOP_WORDS.is_sorted_by(|a, b| a < b));
     }
 

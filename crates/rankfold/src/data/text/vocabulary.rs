@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fit::{FitOptions, Fitter};
 use super::strip::{Strip, strip};
-use super::tokens::for_each_token;
+use super::tokens::{TermRules, Tokenizer};
 use crate::data::number::{label_name, number};
 use crate::data::open::open;
 use crate::{Error, Ids, Real, Result, SparseVec};
@@ -32,6 +32,7 @@ pub struct Vocabulary {
     tf: TermFrequency,
     strip: Vec<Strip>,
     classes: Option<Ids>,
+    rules: TermRules,
 }
 
 /// The newest file format that this version reads, and the one it writes.
@@ -47,8 +48,15 @@ struct Stored {
     /// Names of the classes 0, 1, …; absent where labels are numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<Vec<String>>,
+    /// What terms are, where it is not the usual.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    rules: TermRules,
     terms: Vec<String>,
     df: Vec<u32>,
+}
+
+fn is_usual(rules: &TermRules) -> bool {
+    *rules == TermRules::default()
 }
 
 impl Vocabulary {
@@ -59,6 +67,7 @@ impl Vocabulary {
         tf: TermFrequency,
         strip: Vec<Strip>,
         classes: Option<Ids>,
+        rules: TermRules,
     ) -> Self {
         Vocabulary {
             terms,
@@ -67,6 +76,7 @@ impl Vocabulary {
             tf,
             strip,
             classes,
+            rules,
         }
     }
 
@@ -80,6 +90,11 @@ impl Vocabulary {
             fitter.add(text, label);
         }
         fitter.finish()
+    }
+
+    /// What its terms are.
+    pub fn rules(&self) -> &TermRules {
+        &self.rules
     }
 
     /// The column of a term, given by itself or by its number from 1: a term
@@ -143,7 +158,7 @@ impl Vocabulary {
     pub fn vectorize<R: Real>(&self, text: &str) -> SparseVec<R> {
         let text = strip(text, &self.strip);
         let mut found = Vec::new();
-        for_each_token(&text, &mut String::new(), |token| {
+        Tokenizer::of_known(&self.rules).for_each(&text, |token| {
             found.extend(self.terms.find(token));
         });
         found.sort_unstable();
@@ -189,6 +204,7 @@ impl Vocabulary {
             tf: self.tf,
             strip: self.strip.clone(),
             classes: self.classes.as_ref().map(texts),
+            rules: self.rules.clone(),
             terms: texts(&self.terms),
             df: self.df.clone(),
         };
@@ -238,6 +254,10 @@ impl Vocabulary {
                 "damaged vocabulary: `{term}` stands in {df} of {documents} documents"
             ));
         }
+        let lengths = stored.rules.letters.unwrap_or_default();
+        if !stored.rules.words.is_possible() || !lengths.is_possible() {
+            return Err("damaged vocabulary: terms of an impossible length".into());
+        }
         let distinct = |names: Vec<String>| -> std::result::Result<Ids, String> {
             let mut ids = Ids::new();
             for (i, name) in names.iter().enumerate() {
@@ -254,6 +274,7 @@ impl Vocabulary {
             tf: stored.tf,
             strip: stored.strip,
             classes: stored.classes.map(distinct).transpose()?,
+            rules: stored.rules,
         })
     }
 }

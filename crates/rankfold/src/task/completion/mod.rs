@@ -454,6 +454,7 @@ impl Completion {
             items,
             mut entries,
             repeated,
+            columns,
         } = data.ratings.into_owned();
         let fingerprint = fingerprint((&users, &items), &entries);
         let mut held = None;
@@ -465,6 +466,7 @@ impl Completion {
                 items: items.clone(),
                 entries: rest,
                 repeated: 0,
+                columns: None,
             });
         }
         let valid = data.valid.or(held.as_ref());
@@ -515,6 +517,9 @@ impl Completion {
         report.counters.steps = matrix.iterations as u64;
         report.counters.updates = matrix.iterations as u64;
         let (mut model, lost_rank) = self.model_of::<R>(&matrix, (users, items), &entries)?;
+        if let crate::model::Knowledge::Completion(rated) = &mut model.knowledge {
+            rated.card.columns = columns;
+        }
         report.metrics = match valid {
             Some(valid) => model.evaluate_ratings(valid)?.metrics,
             None => {
@@ -586,6 +591,7 @@ impl Completion {
             scale: self.scale(entries),
             residual,
             noise: matrix.noise,
+            columns: None,
         };
         let mut model =
             Model::completion(matrix.learner.name(), form, ids, Rated { card, biases })?;

@@ -31,6 +31,7 @@ impl Gossip {
             items,
             mut entries,
             repeated,
+            columns,
         } = ratings;
         let (n, m) = entries.shape();
         let options = &self.for_data((n, "users"), (m, "items"), given.parts.is_some())?;
@@ -81,6 +82,7 @@ impl Gossip {
             options,
             users: &users,
             items: &items,
+            columns: columns.as_deref(),
             entries: &entries,
             center,
             lambda: decided.regularization,
@@ -118,6 +120,7 @@ pub(super) struct Maker<'a> {
     pub options: &'a Gossip,
     pub users: &'a Ids,
     pub items: &'a Ids,
+    pub columns: Option<&'a [String]>,
     pub entries: &'a Observed,
     pub center: f64,
     pub lambda: f64,
@@ -176,6 +179,7 @@ impl Maker<'_> {
             options.model_of::<R>(&matrix, (names, self.items.clone()), entries)?;
         if let Knowledge::Completion(known) = &mut model.knowledge {
             known.card.solver = "gossip".into();
+            known.card.columns = self.columns.map(<[String]>::to_vec);
         }
         model.card.init = self.options.init.name().into();
         let mut card = self.card.clone();

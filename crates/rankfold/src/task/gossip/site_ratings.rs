@@ -22,6 +22,7 @@ pub(super) struct RatingSite {
     pub lambda: f64,
     users: Ids,
     items: Ids,
+    columns: Option<Vec<String>>,
     entries: Observed,
     center: f64,
     repeated: usize,
@@ -98,6 +99,7 @@ impl RatingSite {
             lambda,
             users: ratings.users,
             items: list.clone(),
+            columns: ratings.columns.clone(),
             entries,
             center,
             repeated: ratings.repeated,
@@ -125,6 +127,7 @@ impl RatingSite {
     ) -> Result<(Model, Option<usize>, Vec<(&'static str, Value)>)> {
         let run = options.of_run(2);
         let maker = Maker {
+            columns: self.columns.as_deref(),
             options: &run,
             users: &self.users,
             items: &self.items,

@@ -33,6 +33,7 @@ impl Judge {
             own: None,
             half_life: None,
             liked_from: None,
+            columns: None,
         };
         let known = Recommended {
             card,

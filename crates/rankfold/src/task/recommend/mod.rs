@@ -321,6 +321,7 @@ impl Recommend {
                 own: decided.own(&decoder),
                 half_life: self.half_life,
                 liked_from: data.liked_from,
+                columns: choices.columns.clone(),
             },
             users: choices.users.clone(),
             grams: decided.grams(
