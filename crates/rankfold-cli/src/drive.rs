@@ -198,7 +198,7 @@ impl<'a> Drive<'a> {
         let written = show(&fit.model).and_then(|sections| {
             let mut page = trained::page(fit, self.task, command, seconds, points);
             sections.into_iter().for_each(|section| page.add(section));
-            trained::add_spectrum(&mut page, &fit.model);
+            trained::add_rest(&mut page, fit);
             page.write(path)
         });
         written.map_err(|e| Error {

@@ -50,12 +50,15 @@ pub fn view(bars: &Bars) -> Option<Value> {
             let high = if bars.own_scales { own } else { high };
             let scale = Scale::new((0.0, high.max(f64::MIN_POSITIVE)), (0.0, LONGEST));
             let first = top + NAME;
-            let drawn = group.values.iter().enumerate().map(|(i, value)| {
+            // What was not measured has no bar, unless that is the model itself.
+            let known = group.values.iter().enumerate();
+            let known = known.filter(|(i, value)| *i == 0 || value.is_finite());
+            let drawn = known.enumerate().map(|(at, (i, value))| {
                 let length = match value.is_finite() {
                     true => scale.at(value.max(0.0)).clamp(0.0, LONGEST),
                     false => 0.0,
                 };
-                let y = first + BAR * i as f64;
+                let y = first + BAR * at as f64;
                 context! {
                     y => place(y), length => place(length.max(1.0)), color => color(i),
                     text_x => place(length + 7.0), text_y => place(y + BAR - 4.5),
@@ -65,7 +68,7 @@ pub fn view(bars: &Bars) -> Option<Value> {
             });
             let drawn: Vec<Value> = drawn.collect();
             let text_y = top + NAME - 6.0;
-            top = first + BAR * group.values.len() as f64 + GAP;
+            top = first + BAR * drawn.len() as f64 + GAP;
             context! {
                 name => clean(&short(&group.name)), note => clean(&group.note),
                 text_y => place(text_y), bars => drawn,

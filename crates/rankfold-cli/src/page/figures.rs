@@ -4,7 +4,7 @@ use minijinja::{Value, context};
 
 use super::{Chart, Figure, Table, bars, clean, graph, lines, scatter};
 use crate::chart::scale::{Scale, Ticks, bounds};
-use crate::chart::words::{fixed, place, tick};
+use crate::chart::words::{count, fixed, place, tick};
 
 /// Every chart is laid out this wide, close to its size on the page, so that its type stays
 /// legible on a phone.
@@ -63,8 +63,9 @@ pub fn exact(value: f64) -> String {
     if size != 0.0 && !(1e-4..1e9).contains(&size) {
         return format!("{value:.2e}").replace('-', "−");
     }
-    if value == value.trunc() && size < 1e9 {
-        return fixed(value, 0);
+    if value == value.trunc() {
+        let sign = if value < 0.0 { "−" } else { "" };
+        return format!("{sign}{}", count(size as u64));
     }
     let decimals = match size {
         _ if size >= 1000.0 => 1,

@@ -305,7 +305,7 @@ pub fn spectrum(model: &Model) -> Option<Figure> {
     };
     Some(Figure {
         title: "Singular values of W".into(),
-        deck: "How much each learned direction counts, the first one most".into(),
+        deck: "Learned directions across, by number; how much each counts upwards".into(),
         chart,
     })
 }

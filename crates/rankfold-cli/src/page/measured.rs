@@ -47,17 +47,27 @@ fn lead(found: &Evaluation, seconds: f64) -> String {
         duration(seconds)
     );
     if let Some(baseline) = found.baseline() {
-        let both = found.metrics.iter().find_map(|(name, value)| {
-            let other = baseline.metrics.get(name)?;
-            Some((name, value, other))
-        });
+        let both = |name: &String| {
+            let (value, other) = (found.metrics.get(name)?, baseline.metrics.get(name)?);
+            Some((name.clone(), *value, *other))
+        };
+        // What models are chosen by comes first.
+        let main = ["ndcg", "nmse", "rmse", "map", "knn_error", "nmi"];
+        let place = |name: &String| {
+            let base = name.split("_at_").next();
+            let found = main.iter().position(|one| Some(*one) == base);
+            found.unwrap_or(main.len())
+        };
+        let mut names: Vec<&String> = found.metrics.keys().collect();
+        names.sort_by_key(|name| place(name));
+        let both = names.into_iter().find_map(both);
         if let Some((name, value, other)) = both {
-            let (called, _) = metrics::words(name);
+            let (called, _) = metrics::words(&name);
             text += &format!(
-                " {called} is {}; that of {} is {}.",
-                exact(*value),
+                " The {called} is {}; that of the baseline ({}) is {}.",
+                exact(value),
                 baseline.name,
-                exact(*other)
+                exact(other)
             );
         }
     }
@@ -80,13 +90,11 @@ fn metrics_of(found: &Evaluation) -> Section {
     let mut section = Section::new("Beside simple models", deck);
     let mut head = vec!["metric".to_owned(), "model".into()];
     head.extend(found.baselines.iter().map(|one| one.name.clone()));
-    head.push(String::new());
     let rows = found.metrics.iter().map(|(name, value)| {
         let (called, _) = metrics::words(name);
         let mut row = vec![called, exact(*value)];
         let others = found.baselines.iter();
         row.extend(others.map(|one| one.metrics.get(name).map_or("–".into(), |v| exact(*v))));
-        row.push(metrics::direction(name).into());
         row
     });
     section.tables.push(Table {
@@ -116,14 +124,18 @@ fn metrics_of(found: &Evaluation) -> Section {
         groups.len()
     };
     for part in groups.chunks(half.max(1)) {
-        let names: Vec<&str> = part.iter().map(|bar| &bar.name[..]).collect();
         let bars = Bars {
             series: series.clone(),
             groups: part.to_vec(),
             own_scales: true,
             most: None,
         };
-        section.draw(&names.join(", "), "", Chart::Bars(bars));
+        let (first, last) = (&part[0].name, &part[part.len() - 1].name);
+        let title = match part.len() {
+            1 => first.clone(),
+            _ => format!("{first} to {last}"),
+        };
+        section.draw(&title, "", Chart::Bars(bars));
     }
     section
 }
@@ -131,7 +143,19 @@ fn metrics_of(found: &Evaluation) -> Section {
 /// The parts of the data, the first ones and those that go worst and best where there are many.
 pub fn groups(grouping: &Grouping) -> Section {
     let (called, meaning) = metrics::words(&grouping.metric);
-    let all = &grouping.groups;
+    let mut all = grouping.groups.clone();
+    // Classes that are numbers go by their value.
+    let numbers = all.iter().map(|group| group.name.parse::<f64>());
+    if numbers
+        .clone()
+        .all(|number| number.is_ok_and(f64::is_finite))
+    {
+        all.sort_by(|a, b| {
+            let of = |group: &Group| group.name.parse::<f64>().unwrap_or(0.0);
+            of(a).total_cmp(&of(b))
+        });
+    }
+    let all = &all;
     let mut series = vec!["model".to_owned()];
     series.extend(grouping.baseline.clone());
     let few: Vec<&Group> = match all.len() > DRAWN {

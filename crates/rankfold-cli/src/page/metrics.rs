@@ -53,6 +53,10 @@ pub fn words(name: &str) -> (String, &'static str) {
             "stress",
             "how far distances on the map are from the dissimilarities",
         ),
+        "wrong_triplets" => (
+            "wrong triplets",
+            "share of held-out triplets in the wrong order",
+        ),
         other => return (other.replace('_', " ") + &at, ""),
     };
     (format!("{called}{at}"), meaning)
@@ -64,7 +68,7 @@ pub fn more_is_better(name: &str) -> Option<bool> {
         "map" | "precision" | "recall" | "ndcg" | "hit_rate" | "coverage" | "auc" | "nmi"
         | "accuracy" => Some(true),
         "rmse" | "mae" | "nmse" | "knn_error" | "cost" | "loss" | "stress" | "consensus"
-        | "error" => Some(false),
+        | "error" | "wrong_triplets" => Some(false),
         _ => None,
     }
 }

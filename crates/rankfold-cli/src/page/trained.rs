@@ -11,6 +11,9 @@ use super::maps::spectrum;
 use super::{Chart, Line, Lines, Page, Section, Table, metrics};
 use crate::chart::words::{count, duration};
 
+/// What a curve counts, and does not measure.
+const COUNTED: [&str; 2] = ["messages", "bytes"];
+
 /// The most settings of a table.
 const TRIALS: usize = 60;
 
@@ -44,17 +47,11 @@ pub fn page(fit: &Fit, task: &str, command: &str, seconds: f64, points: &[CurveP
             exact(*value),
         ));
     }
-    for (name, value) in &report.more {
-        let shown = match value {
-            Value::Number(number) => exact(number.as_f64().unwrap_or(f64::NAN)),
-            Value::String(text) => text.clone(),
-            Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
-            _ => continue,
-        };
-        facts.push((name.replace('_', " "), shown));
-    }
     let mut page = Page {
-        kicker: format!("train {task}"),
+        kicker: match task {
+            "gossip" => "gossip run".into(),
+            task => format!("train {task}"),
+        },
         title: title(model, task).into(),
         lead: lead(fit, &steps, seconds),
         facts,
@@ -119,9 +116,13 @@ fn lead(fit: &Fit, steps: &str, seconds: f64) -> String {
 fn curve(points: &[CurvePoint], unit: Unit) -> Section {
     let mut section = Section::new(
         "How it learned",
-        "Measured on the way; the dashed line is the first measurement.",
+        "Measured on the way; the dashed line is the first measurement. With validation data the best \
+         model is kept, which need not be the last.",
     );
-    let names: BTreeSet<&String> = points.iter().flat_map(|p| p.metrics.keys()).collect();
+    let names = points.iter().flat_map(|p| p.metrics.keys());
+    let names: BTreeSet<&String> = names
+        .filter(|name| !COUNTED.contains(&name.as_str()))
+        .collect();
     let mut series: Vec<(String, Vec<(f64, f64)>)> = names
         .into_iter()
         .map(|name| {
@@ -230,15 +231,34 @@ fn table(trials: &[&Trial]) -> Table {
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Number(number) if number.to_string().len() <= 8 => number.to_string(),
         Value::Number(number) => exact(number.as_f64().unwrap_or(f64::NAN)),
         Value::Null => "none".into(),
         other => other.to_string(),
     }
 }
 
-/// The last section of a run: what W looks like.
-pub fn add_spectrum(page: &mut Page, model: &Model) {
+/// The last section of a run: what W looks like, and what else the run has to say.
+pub fn add_rest(page: &mut Page, fit: &Fit) {
+    let model = &fit.model;
     let mut section = Section::new("What was learned", "");
     section.figures.extend(spectrum(model));
+    let more = fit.report.more.iter().filter_map(|(name, value)| {
+        let shown = match value {
+            Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
+            Value::Array(_) | Value::Object(_) => return None,
+            other => plain(other),
+        };
+        Some(vec![name.replace('_', " "), shown])
+    });
+    let rows: Vec<Vec<String>> = more.collect();
+    if !rows.is_empty() {
+        section.tables.push(Table {
+            caption: "What the run says".into(),
+            head: vec!["name".into(), "value".into()],
+            rows,
+            folded: true,
+        });
+    }
     page.add(section);
 }

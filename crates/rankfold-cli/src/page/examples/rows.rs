@@ -158,8 +158,8 @@ impl Listed<'_> {
         let text = (self.texts)(&id);
         match text {
             Some(text) => format!("{}: {}", own.join(", "), short(&text)),
-            None if own.is_empty() => short(&id),
-            None => format!("{} ({})", short(&own.join(", ")), short(&id)),
+            None if own.is_empty() => format!("row {}", short(&id)),
+            None => format!("{}, row {}", short(&own.join(", ")), short(&id)),
         }
     }
 
