@@ -344,7 +344,7 @@ impl Eval {
                 let kept = show.wanted.then(|| Kept::of(&data));
                 let mut nearest = |among: Option<&Kept<R>>| -> Result<()> {
                     if let Some(rows) = &kept {
-                        let texts = self.texts(model, rows, among)?;
+                        let texts = self.texts(model, rows, among, output)?;
                         let found = Found {
                             rows,
                             among,
@@ -403,7 +403,7 @@ impl Eval {
                 let found = model.evaluate_labels(data, train, threads, &progress);
                 let found = found.map_err(in_train)?;
                 if let Some(rows) = &kept {
-                    let texts = self.texts(model, rows, None)?;
+                    let texts = self.texts(model, rows, None, output)?;
                     let text = |id: &str| texts.get(id).cloned();
                     sections.extend(examples::labels(model, rows, &text, threads)?);
                     sections.push(maps::of_model(model, None)?);
@@ -584,13 +584,14 @@ impl Eval {
         model: &Model,
         rows: &Kept<R>,
         among: Option<&Kept<R>>,
+        output: &Output,
     ) -> Result<HashMap<String, String>> {
         // Stdin was read already, and rows that are no documents have no texts.
         if model.vocabulary().is_none() || self.data() == Path::new("-") || among.is_some() {
             return Ok(HashMap::new());
         }
         let names = (0..rows.data.rows.len()).map(|i| rows.data.ids.name(i).into_owned());
-        self.fields.of(self.data()).texts(&names.collect())
+        self.fields.of(self.data(), output).texts(&names.collect())
     }
 
     fn tell(&self, model: &Model, found: &Evaluation, seconds: f64, output: &Output) -> Result<()> {

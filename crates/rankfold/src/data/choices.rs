@@ -127,6 +127,7 @@ pub struct ChoiceLines {
 }
 
 /// Where choices come from.
+#[expect(clippy::large_enum_variant, reason = "there is one of them a file")]
 enum From {
     Columns {
         source: Source,

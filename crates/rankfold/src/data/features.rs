@@ -8,6 +8,10 @@ use std::fmt::Display;
 
 /// What the columns of some rows are called.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are one or two of them a model"
+)]
 pub enum Features {
     /// Columns are numbers; the user counts them from 1, as svmlight does.
     Numbered,

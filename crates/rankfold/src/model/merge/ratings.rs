@@ -65,6 +65,12 @@ pub(super) fn joined(
         scale: scale.flatten(),
         residual: mean(&|card| card.residual * card.residual).sqrt(),
         noise: noises.map(|_| mean(&|card| card.noise.unwrap_or(0.0).powi(2)).sqrt()),
+        // Names of columns are kept where all models have them from alike files.
+        columns: first.columns.clone().filter(|columns| {
+            known
+                .iter()
+                .all(|k| k.card.columns.as_ref() == Some(columns))
+        }),
     };
     let join = Join {
         sides,
