@@ -352,7 +352,7 @@ impl Eval {
                             texts: &|id| texts.get(id).cloned(),
                         };
                         sections.push(examples::nearest_rows(model, &found, threads)?);
-                        sections.push(maps::of_rows(model, &rows.data, "rows")?);
+                        sections.push(maps::of_rows(model, &rows.data, rows.all)?);
                     }
                     Ok(())
                 };
@@ -392,7 +392,7 @@ impl Eval {
                         texts: &|_| None,
                     };
                     sections.push(examples::nearest_rows(model, &asked, threads)?);
-                    sections.push(maps::of_rows(model, &rows.data, "rows")?);
+                    sections.push(maps::of_rows(model, &rows.data, rows.all)?);
                 }
                 Ok(found)
             }
@@ -515,7 +515,7 @@ impl Eval {
             found.map_err(|e| placed(self.in_model(e), self.data(), self.objects.as_ref()))?;
         if show.wanted {
             sections.push(examples::pairs(model, &rows, objects.as_ref(), &pairs)?);
-            sections.push(maps::of_rows(model, &rows, "rows")?);
+            sections.push(maps::of_rows(model, &rows, rows.rows.len())?);
         }
         Ok(found)
     }

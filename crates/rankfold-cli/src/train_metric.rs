@@ -122,7 +122,7 @@ impl TrainMetric {
         drive.run_showing(
             |run| options.fit_with(data, run),
             |e| e.in_file(&self.data),
-            |model| Ok(vec![maps::of_rows(model, &rows, "rows")?]),
+            |model| Ok(vec![maps::of_rows(model, &rows, rows.rows.len())?]),
         )
     }
 }

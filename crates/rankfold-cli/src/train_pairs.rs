@@ -103,7 +103,7 @@ impl TrainPairs {
         drive.run_showing(
             |run| options.fit_with(data, run),
             |e| placed(e, &self.data, self.objects.as_ref()),
-            |model| Ok(vec![maps::of_rows(model, &rows, "rows")?]),
+            |model| Ok(vec![maps::of_rows(model, &rows, rows.rows.len())?]),
         )
     }
 }

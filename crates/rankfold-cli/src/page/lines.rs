@@ -59,9 +59,10 @@ pub fn view(lines: &Lines) -> Option<Value> {
     let (first, last) = bounds(lines.points().filter(finite).map(|p| p.0))?;
     let log = lines.ends.is_none() && is_wide(low, high);
     let on = |value: f64| if log { value.log10() } else { value };
-    let y_ticks = match log {
-        true => Ticks::around(on(low).floor(), on(high).ceil(), 4),
-        false => {
+    let y_ticks = match (lines.ends, log) {
+        (Some([_, ends]), _) => Ticks::around(ends.0, ends.1, 5),
+        (None, true) => Ticks::around(on(low).floor(), on(high).ceil(), 4),
+        (None, false) => {
             let near = low > 0.0 && low < 0.5 * high;
             Ticks::around(if near { 0.0 } else { low }, high, 5)
         }
@@ -86,7 +87,8 @@ pub fn view(lines: &Lines) -> Option<Value> {
         true => {
             let whole = y_ticks.values.iter().filter(|v| v.fract() == 0.0);
             let text = |v: f64| match v {
-                v if (-3.0..=5.0).contains(&v) => exact(10f64.powf(v)),
+                v if (-3.0..0.0).contains(&v) => fixed(10f64.powf(v), -v as usize),
+                v if (0.0..=5.0).contains(&v) => exact(10f64.powf(v)),
                 v => format!("1e{}", fixed(v, 0)),
             };
             whole
@@ -137,7 +139,7 @@ pub fn view(lines: &Lines) -> Option<Value> {
         width => WIDTH, height => HEIGHT, left => LEFT, right => RIGHT, top => TOP, bottom => BOTTOM,
         x_name => clean(&lines.x),
         y_name => match log {
-            true => format!("{} (each line ten times)", clean(&lines.y)),
+            true => format!("{}, on a logarithmic axis", clean(&lines.y)),
             false => clean(&lines.y),
         },
         x_ticks => ticks(&x_ticks, &x, x_ends), y_ticks => y_shown,

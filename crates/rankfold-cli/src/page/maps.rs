@@ -83,8 +83,9 @@ pub fn of_model(model: &Model, titles: Option<&Titles>) -> Result<Section> {
     }
 }
 
-/// The map of rows of a file, colored by their labels where they have one each.
-pub fn of_rows<R: Real>(model: &Model, data: &Labelled<R>, what: &str) -> Result<Section> {
+/// The map of rows of a file that has so many, colored by their labels where they have one each.
+pub fn of_rows<R: Real>(model: &Model, data: &Labelled<R>, all: usize) -> Result<Section> {
+    let what = "rows";
     let chosen = sample(data.rows.len(), MOST);
     let mut rows = data.rows.select(chosen.iter().copied());
     rows.widen(data.rows.columns());
@@ -101,7 +102,7 @@ pub fn of_rows<R: Real>(model: &Model, data: &Labelled<R>, what: &str) -> Result
         let label = own.map(|&label| data.labels.names.get(label).to_owned());
         (data.ids.name(i).into_owned(), label)
     });
-    let note = spread_note(data.rows.len(), what);
+    let note = spread_note(all, what);
     Ok(section(what, &note, map(&values, space.rank(), marks)))
 }
 
