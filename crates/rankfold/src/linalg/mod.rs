@@ -4,12 +4,14 @@ mod in_place;
 mod kmeans;
 mod orthonormal;
 mod pca;
+mod products;
 mod square;
 pub mod symmetric;
 
 pub use kmeans::{Clusters, kmeans};
 pub use orthonormal::{Retraction, qf, uf};
 pub use pca::principal_coordinates;
+pub(crate) use products::{beside, svd_of_product, thin_qr};
 pub(crate) use square::Scratch;
 pub use square::Square;
 

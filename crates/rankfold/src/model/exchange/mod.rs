@@ -12,7 +12,7 @@ pub use word2vec::read_word2vec;
 use super::{Knowledge, Model, Precise, RatingFactors, with_form};
 use crate::data::{Features, RowIds, read_npy, read_npz_arrays, write_npz_arrays};
 use crate::form::{Form, Psd, Side, Tall};
-use crate::manifold::svd_of_product;
+use crate::linalg::svd_of_product;
 use crate::{Error, Ids, Real, Result, Rows};
 use faer::Mat;
 use std::path::Path;

@@ -167,7 +167,7 @@ pub(super) fn mean(parts: Vec<Part>, sizes: &[usize]) -> Option<Mean> {
             None => found,
             Some(out) => {
                 let sides = out.iter().zip(&found);
-                sides.map(|(a, b)| crate::manifold::beside(a, b)).collect()
+                sides.map(|(a, b)| crate::linalg::beside(a, b)).collect()
             }
         });
     }

@@ -14,7 +14,7 @@ mod union;
 
 use super::{Card, Counters, Knowledge, Model, Objects, Precise};
 use crate::form::{Form, FormRef, Full, Tall};
-use crate::manifold::svd_of_product;
+use crate::linalg::svd_of_product;
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
 use mean::{Factor, Part};
