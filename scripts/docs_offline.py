@@ -23,7 +23,11 @@ def main():
     site = Path(sys.argv[1])
     kept = site.parent / "iframe-worker.tgz"
     if not kept.exists():
-        kept.write_bytes(urllib.request.urlopen(SOURCE, timeout=60).read())
+        try:
+            kept.write_bytes(urllib.request.urlopen(SOURCE, timeout=60).read())
+        except OSError as error:
+            print(f"{SOURCE}: {error}; pages that are opened as files have no search offline", file=sys.stderr)
+            return
     package = kept.read_bytes()
     if hashlib.sha256(package).hexdigest() != CHECKSUM:
         kept.unlink()
