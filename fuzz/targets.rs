@@ -2,11 +2,11 @@
 //! and must neither panic, nor abort, nor hang. `cargo fuzz` and the program on stable
 //! (`crates/rankfold/tests/fuzz`) share this file.
 
-use rankfold::data::text::{Documents, FitOptions, TermRules, Vocabulary};
+use rankfold::data::text::{Alphabet, Documents, FitOptions, TermRules, Vocabulary};
 use rankfold::data::{
     ChoiceColumns, ChoiceLines, Choices, DistanceStream, Features, LabelStream, Lines, Names,
-    OnBadLine, PairsOrTriplets, RatingColumns, RatingLines, Ratings, Reading, RowIds, RowLookup, SquareMatrix,
-    TaskColumns, TaskLines, TaskRows, TripletStream, ValueStream, read_constraints,
+    OnBadLine, PairsOrTriplets, RatingColumns, RatingLines, Ratings, Reading, RowIds, RowLookup,
+    SquareMatrix, TaskColumns, TaskLines, TaskRows, TripletStream, ValueStream, read_constraints,
     read_dissimilarities, read_edges, read_label_names, read_labelled, read_labels, read_names,
     read_values, read_with,
 };
@@ -181,7 +181,11 @@ fn ratings(bytes: &[u8]) {
         let path = file(bytes, extension);
         let columns = RatingColumns::default();
         let skip = Reading::new(None, OnBadLine::Skip).expect("a way to read");
-        for (wide, reading) in [(false, Reading::default()), (false, skip.clone()), (true, skip)] {
+        for (wide, reading) in [
+            (false, Reading::default()),
+            (false, skip.clone()),
+            (true, skip),
+        ] {
             let columns = RatingColumns {
                 wide,
                 reading,
@@ -294,6 +298,7 @@ fn texts(bytes: &[u8]) {
                 letters,
                 ..TermRules::default()
             },
+            alphabet: Some(Alphabet::Unicode),
             ..FitOptions::default()
         };
         if let Ok(fitted) = Vocabulary::fit([(&*text, None)], options) {
