@@ -3,7 +3,7 @@
 //! (`crates/rankfold/tests/fuzz`) share this file.
 
 use rankfold::batch::sharded::State;
-use rankfold::data::text::{Documents, FitOptions, TermRules, Vocabulary};
+use rankfold::data::text::{Alphabet, Documents, FitOptions, TermRules, Vocabulary};
 use rankfold::data::{
     ChoiceColumns, ChoiceLines, Choices, DistanceStream, Features, LabelStream, Lines, Names,
     OnBadLine, PairsOrTriplets, RatingColumns, RatingLines, Ratings, Reading, RowIds, RowLookup,
@@ -328,6 +328,7 @@ fn texts(bytes: &[u8]) {
                 letters,
                 ..TermRules::default()
             },
+            alphabet: Some(Alphabet::Unicode),
             ..FitOptions::default()
         };
         if let Ok(fitted) = Vocabulary::fit([(&*text, None)], options) {

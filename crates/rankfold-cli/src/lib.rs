@@ -25,6 +25,7 @@ mod patient;
 mod plot;
 mod predict;
 mod predict_choices;
+mod predict_classes;
 mod predict_labels;
 mod predict_ratings;
 mod predict_tasks;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use rankfold::data::text::Documents;
 use rankfold::data::{PairsOrTriplets, Relations, RowLookup};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Knowledge, Precise};
@@ -14,6 +15,7 @@ use crate::given::fields_of;
 use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::predict_choices::ScoredChoices;
+use crate::predict_classes::RowsAndClasses;
 use crate::predict_labels::RowsAndLabels;
 use crate::predict_ratings::UsersAndItems;
 use crate::predict_tasks::TasksAndRows;
@@ -30,7 +32,8 @@ use crate::uncertainty::Uncertainty;
 /// pairs` predicts values; of unknown rows the mean of those in training.
 ///
 /// For a metric the score is the distance of the two rows; that of an unknown row is
-/// not a number. A kernel has distances as well, of its own items, and needs no rows.
+/// not a number. With --train the input has rows, and a line is printed for each: its id, the
+/// class that most of its nearest training rows have, and their share. A kernel has distances as well, of its own items, and needs no rows.
 ///
 /// Where lines have three ids, `query positive negative`, the score is by how much
 /// the positive is above the negative. The first line tells which it is.
@@ -62,6 +65,8 @@ use crate::uncertainty::Uncertainty;
       for a model of `train completion`
   rankfold predict metric.safetensors pairs.txt --rows rows.csv
       distances, for a model of `train metric`
+  rankfold predict metric.safetensors new.csv --train rows.csv
+      classes of new rows by their 5 nearest training rows
   rankfold predict kernel.safetensors pairs.txt
       distances of items, for a model of `train kernel`
   rankfold predict tasks.safetensors rows.csv
@@ -78,6 +83,16 @@ pub struct Predict {
     /// [needed for all models but those of ratings and kernels]
     #[arg(long, value_name = "DATA")]
     rows: Option<PathBuf>,
+
+    /// Rows with classes, for a metric: the lines of the input are then rows, and the class of each
+    /// is what most of its nearest rows here have
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "objects", "strict"])]
+    train: Option<PathBuf>,
+
+    /// Nearest rows that vote, with --train [default: 5]
+    #[arg(long, value_name = "K", requires = "train",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    neighbors: Option<u32>,
 
     /// What the right names of pairs mean: the objects of a model that has some, or other rows
     #[arg(long, value_name = "FILE")]
@@ -112,13 +127,14 @@ impl Predict {
             Some(&self.input),
             self.rows.as_deref(),
             self.objects.as_deref(),
+            self.train.as_deref(),
         ])?;
         let model = Model::load(&self.model)?;
         let own: &[&str] = match &model.knowledge {
             Knowledge::Similarity(_) | Knowledge::Pairs { .. } => {
                 &["rows", "objects", "score", "uncertainty", "level"]
             }
-            Knowledge::Metric => &["rows", "objects"],
+            Knowledge::Metric => &["rows", "objects", "train", "neighbors"],
             Knowledge::Ranking(_) => &["rows"],
             Knowledge::Kernel(_) | Knowledge::Map(_) => &["rows"],
             Knowledge::Completion(_) => &["columns", "uncertainty", "level"],
@@ -176,6 +192,20 @@ impl Predict {
             Knowledge::Ranking(_) => self.labels(&model, rows()?, start, output).run(output),
             Knowledge::Kernel(_) | Knowledge::Map(_) => {
                 self.score_pairs_of(&model, None, start, output)
+            }
+            Knowledge::Metric if self.train.is_some() => {
+                let train = self.train.as_deref().expect("checked above");
+                let classes = RowsAndClasses {
+                    model: &model,
+                    rows: self.fields.of(&self.input, output),
+                    train: Documents {
+                        labelled: true,
+                        ..self.fields.of_all(train, output)
+                    },
+                    neighbors: self.neighbors.unwrap_or(5) as usize,
+                    start,
+                };
+                classes.run(output)
             }
             Knowledge::Similarity(_) | Knowledge::Metric | Knowledge::Pairs { .. } => {
                 let rows = rows()?;

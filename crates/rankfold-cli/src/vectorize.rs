@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use rankfold::Result;
 use rankfold::data::Condition;
 use rankfold::data::text::{
-    Documents, FitOptions, Lengths, StopWords, Strip, TermFrequency, TermRules, Vocabulary,
-    fit_file, vectorize_file,
+    Alphabet, Documents, FitOptions, Lengths, StopWords, Strip, TermFrequency, TermRules,
+    Vocabulary, fit_file, vectorize_file,
 };
 use serde_json::json;
 
@@ -17,8 +17,8 @@ use crate::paths;
 
 /// Turn texts into sparse rows, weighted by tf-idf
 ///
-/// Words are those of the Unicode standard, of at least two letters, lower-cased, without the
-/// usual 318 English stop words. `--fit` learns the vocabulary: the words of at least
+/// Words have at least two letters and are lower-cased, without the usual 318 English stop words.
+/// They are those of the Unicode standard, or of plain English text. `--fit` learns the vocabulary: the words of at least
 /// `--min-df` documents, ordered by the information they give about the
 /// labels. `--vocabulary` uses one again, so that other documents get the same
 /// columns. Rows have length 1.
@@ -70,6 +70,11 @@ pub struct Vectorize {
     /// Words that are no terms: `english`, `none`, or a file with one a line [default: english]
     #[arg(long, value_name = "english|none|FILE", conflicts_with = "vocabulary")]
     stop_words: Option<String>,
+
+    /// The letters of words: `plain` is a to z, `unicode` all of them [default: unicode, unless fewer
+    /// than one in a hundred documents has other letters than a to z]
+    #[arg(long, value_name = "plain|unicode", conflicts_with = "vocabulary")]
+    alphabet: Option<Alphabet>,
 
     /// Leave out accents: `café` is `cafe`
     #[arg(long, conflicts_with = "vocabulary")]
@@ -155,7 +160,9 @@ impl Vectorize {
                 },
                 strip: self.strip,
                 max_share: self.max_documents,
+                alphabet: self.alphabet,
                 rules: TermRules {
+                    alphabet: Alphabet::default(),
                     fold: self.fold_accents,
                     stop_words: StopWords::read(self.stop_words.as_deref().unwrap_or("english"))?,
                     words: self.ngrams.unwrap_or_default(),

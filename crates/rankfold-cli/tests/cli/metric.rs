@@ -40,6 +40,54 @@ fn error_of(place: &Place) -> (f64, f64) {
 }
 
 #[test]
+fn new_rows_get_classes_by_their_neighbors() {
+    let place = place();
+    assert_eq!(
+        train(&place, &["--learner", "flat", "--rank", "2", "-q"]).code,
+        0
+    );
+    let ask = ["predict", "m", "test.csv", "--train", "train.csv"];
+    let said = place.run(&ask);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let truth = place.read("test.csv");
+    let truth = truth.lines().skip(1).map(|l| l.split(',').nth(1).unwrap());
+    let lines: Vec<Vec<&str>> = said
+        .stdout
+        .lines()
+        .map(|l| l.split('\t').collect())
+        .collect();
+    assert_eq!((lines.len(), lines[0][0]), (30, "r60"));
+    let wrong = lines
+        .iter()
+        .zip(truth)
+        .filter(|(l, truth)| l[1] != *truth)
+        .count();
+    assert!(
+        (wrong as f64 / 30.0 - error_of(&place).0).abs() < 1e-12,
+        "{}",
+        said.stdout
+    );
+    let share = |line: &Vec<&str>| line[2].parse::<f64>().unwrap();
+    assert!(lines.iter().all(|l| (0.2..=1.0).contains(&share(l))));
+    let said = place
+        .run(&[&ask[..], &["--neighbors", "1", "--json"]].concat())
+        .json();
+    assert_eq!(
+        (
+            said["neighbors"].clone(),
+            said["classes"][0]["share"].clone()
+        ),
+        (1.into(), 1.0.into())
+    );
+    let many = place.run(&[&ask[..], &["--neighbors", "61"]].concat());
+    assert!(
+        many.stderr.contains("61 neighbors among 60 rows"),
+        "{}",
+        many.stderr
+    );
+}
+
+#[test]
 fn every_learner_beats_euclidean_distances() {
     let place = place();
     for learner in [

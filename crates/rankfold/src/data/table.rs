@@ -579,7 +579,8 @@ mod tests {
             ("a,b\n1,2,3\n", "t.csv:2: expected 2 fields, found 3"),
             (
                 "label,b\n1,2\n\nx,abc\n",
-                "t.csv:4: column `b`: expected a number, found `abc`",
+                "t.csv:4: column `b`: expected a number, found `abc`; --label, --id, --drop and \
+                 --categories name columns of texts",
             ),
             (
                 "a\n-inf\n",

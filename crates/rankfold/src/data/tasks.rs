@@ -734,7 +734,7 @@ mod tests {
             ),
             (
                 "task,y,z,a\ns,nan,,1\n",
-                "t:2: column `y`: expected a number, found `nan`",
+                "t:2: column `y`: expected a number to learn, found nothing",
             ),
             (
                 "task,y,z,a\ns,1,,1e200\n",

@@ -59,10 +59,7 @@ pub fn votes_each<R: Real>(
     let count = |query: usize, found: &[(usize, f64)]| -> Result<(), Infallible> {
         votes.clear();
         votes.extend(found.iter().map(|&(row, _)| among.classes[row]));
-        votes.sort_unstable();
-        let runs = votes.chunk_by(|a, b| a == b);
-        // The last of several maxima wins, so the smallest class must come last.
-        let winner = runs.rev().max_by_key(|run| run.len()).map(|run| run[0]);
+        let winner = winner(&mut votes).map(|(class, _)| class);
         let own = test.classes[query];
         out.wrong += usize::from(winner != Some(own));
         each(query, winner == Some(own));
@@ -74,6 +71,38 @@ pub fn votes_each<R: Real>(
         None => nearest(&scorer, &queries, k, threads, count),
     };
     let Ok(()) = searched;
+    out
+}
+
+/// The class with most votes, and how many it has; of equally many the smallest.
+fn winner(votes: &mut [u32]) -> Option<(u32, usize)> {
+    votes.sort_unstable();
+    let runs = votes.chunk_by(|a, b| a == b);
+    // The last of several maxima wins, so the smallest class must come last.
+    let most = runs.rev().max_by_key(|run| run.len());
+    most.map(|run| (run[0], run.len()))
+}
+
+/// The class that most of the `k` nearest training rows of each row have, by the rules of
+/// [`votes`], and how many of them have it.
+#[track_caller]
+pub fn elected<R: Real>(
+    k: usize,
+    train: Neighbors<'_, R>,
+    rows: &[R],
+    threads: usize,
+) -> Vec<(u32, usize)> {
+    let count = rows.len() / train.rank.max(1);
+    let queries: Vec<usize> = (0..count).collect();
+    let scorer = Embedded::near(rows, train.values, train.rank);
+    let (mut votes, mut out) = (Vec::with_capacity(k), vec![(0, 0); count]);
+    let elect = |query: usize, found: &[(usize, f64)]| -> Result<(), Infallible> {
+        votes.clear();
+        votes.extend(found.iter().map(|&(row, _)| train.classes[row]));
+        out[query] = winner(&mut votes).unwrap_or_default();
+        Ok(())
+    };
+    let Ok(()) = nearest_among(&scorer, &queries, k, threads, elect);
     out
 }
 

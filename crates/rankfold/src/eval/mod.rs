@@ -60,7 +60,7 @@ mod retrieval;
 pub use best::Best;
 pub use cosine::Cosine;
 pub use embedded::{Embedded, Panels};
-pub use knn::{Neighbors, Votes, votes, votes_each};
+pub use knn::{Neighbors, Votes, elected, votes, votes_each};
 pub use lists::{Hidden, Lists, Popularity, Wanted, gain, lists};
 pub use nearest::{nearest, nearest_among};
 pub use retrieval::{

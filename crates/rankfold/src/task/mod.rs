@@ -43,8 +43,8 @@ pub use kernel::{
     MapData, MapUpdate,
 };
 pub use metric::{
-    Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricSolver, PairsFrom,
-    StepSchedule, squared_distance_levels,
+    Classified, Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricSolver,
+    PairsFrom, StepSchedule, squared_distance_levels,
 };
 pub use multitask::{Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner};
 pub use online::Online;

@@ -385,6 +385,13 @@ pub fn fit_file(
             Ok(())
         },
     )?;
+    if let Some(foreign) = fitter.foreign() {
+        let path = documents.path.display();
+        documents.reading.note(format!(
+            "{path}: {foreign} of {read} texts have other letters than a to z, which end words there; \
+             --alphabet unicode makes words of them"
+        ));
+    }
     let learned = fitter
         .finish()
         .map_err(|error| error.in_file(&documents.path))?;

@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 
 use super::strip::{Strip, strip};
-use super::tokens::{TermRules, Tokenizer};
+use super::tokens::{Alphabet, TermRules, Tokenizer};
 use super::vocabulary::{TermFrequency, Vocabulary};
 use crate::data::number::label_name;
 use crate::{Error, Ids, Result};
@@ -26,6 +26,9 @@ pub struct FitOptions {
     pub max_share: Option<f64>,
     /// What terms are; words without English stop words by default.
     pub rules: TermRules,
+    /// Which letters words are made of, instead of what `rules` say. By default all letters,
+    /// unless only a few documents have other letters than `a` to `z`.
+    pub alphabet: Option<Alphabet>,
 }
 
 impl Default for FitOptions {
@@ -37,6 +40,7 @@ impl Default for FitOptions {
             strip: Vec::new(),
             max_share: None,
             rules: TermRules::default(),
+            alphabet: None,
         }
     }
 }
@@ -46,22 +50,35 @@ pub struct Fitter {
     options: FitOptions,
     /// All terms.
     words: Ids,
-    /// In how many documents each word stands, and the last of them.
-    df: Vec<(u32, u32)>,
+    /// In how many documents each word stands, and the last of them, in each alphabet.
+    df: Vec<[(u32, u32); 2]>,
     labels: Ids,
     /// Documents of each label.
     label_documents: Vec<u32>,
-    /// Documents of a label that hold a word, by (word, label).
-    joint: HashMap<(u32, u32), u32>,
+    /// Documents of a label that hold a word, by (word, label), in each alphabet.
+    joint: HashMap<(u32, u32), [u32; 2]>,
     documents: u32,
-    tokenizer: Tokenizer,
+    /// Documents with other letters than `a` to `z`.
+    foreign: u32,
+    /// Both alphabets are counted until it is known how many documents need the second.
+    tokenizers: [Tokenizer; 2],
 }
+
+const ALPHABETS: [Alphabet; 2] = [Alphabet::Plain, Alphabet::Unicode];
+
+/// One in so many documents with other letters makes words of them.
+const FEW: u32 = 100;
 
 impl Fitter {
     /// No documents yet.
     pub fn new(options: FitOptions) -> Self {
         Fitter {
-            tokenizer: Tokenizer::new(&options.rules),
+            tokenizers: ALPHABETS.map(|alphabet| {
+                Tokenizer::new(&TermRules {
+                    alphabet,
+                    ..options.rules.clone()
+                })
+            }),
             options,
             words: Ids::new(),
             df: Vec::new(),
@@ -69,6 +86,7 @@ impl Fitter {
             label_documents: Vec::new(),
             joint: HashMap::new(),
             documents: 0,
+            foreign: 0,
         }
     }
 
@@ -82,32 +100,63 @@ impl Fitter {
             number
         });
         let text = strip(text, &self.options.strip);
-        self.tokenizer.for_each(&text, |token| {
-            let word = self.words.intern(token);
-            if word as usize == self.df.len() {
-                self.df.push((0, 0));
-            }
-            let (count, last) = &mut self.df[word as usize];
-            if *last == self.documents {
-                return;
-            }
-            *count += 1;
-            *last = self.documents;
-            if let Some(label) = label {
-                *self.joint.entry((word, label)).or_insert(0) += 1;
-            }
-        });
+        let is_foreign = |c: char| !c.is_ascii() && c.is_alphabetic();
+        self.foreign += u32::from(text.contains(is_foreign));
+        // Which tokenizers are asked, and which alphabets their terms count for.
+        let asked: &[(usize, &[usize])] = match self.options.alphabet {
+            Some(Alphabet::Plain) => &[(0, &[0])],
+            Some(Alphabet::Unicode) => &[(1, &[1])],
+            None if text.is_ascii() => &[(0, &[0, 1])],
+            None => &[(0, &[0]), (1, &[1])],
+        };
+        for (tokenizer, sides) in asked {
+            self.tokenizers[*tokenizer].for_each(&text, |token| {
+                let word = self.words.intern(token);
+                if word as usize == self.df.len() {
+                    self.df.push([(0, 0); 2]);
+                }
+                for &side in *sides {
+                    let (count, last) = &mut self.df[word as usize][side];
+                    if *last == self.documents {
+                        continue;
+                    }
+                    *count += 1;
+                    *last = self.documents;
+                    if let Some(label) = label {
+                        self.joint.entry((word, label)).or_default()[side] += 1;
+                    }
+                }
+            });
+        }
+    }
+
+    /// Documents with other letters than `a` to `z`, where these letters end words.
+    pub fn foreign(&self) -> Option<u32> {
+        let unasked = self.options.alphabet.is_none() && self.side() == 0;
+        Some(self.foreign).filter(|count| unasked && *count > 0)
+    }
+
+    /// The number of the alphabet that is used.
+    fn side(&self) -> usize {
+        let many = self.foreign.saturating_mul(FEW) > self.documents;
+        match self.options.alphabet {
+            Some(Alphabet::Plain) => 0,
+            Some(Alphabet::Unicode) => 1,
+            None => usize::from(many),
+        }
     }
 
     /// The vocabulary of the documents counted.
     pub fn finish(self) -> Result<Vocabulary> {
+        let side = self.side();
+        let df = |word: u32| self.df[word as usize][side].0;
         let least = self.options.min_df.max(1);
         let most = match self.options.max_share {
             Some(share) => (share * f64::from(self.documents) + 1e-9).floor() as u32,
             None => u32::MAX,
         };
         let mut terms: Vec<u32> = (0..self.words.len() as u32)
-            .filter(|&word| (least..=most).contains(&self.df[word as usize].0))
+            .filter(|&word| (least..=most).contains(&df(word)))
             .collect();
         if terms.is_empty() {
             let documents = self.documents;
@@ -118,9 +167,9 @@ impl Fitter {
                 ),
             }));
         }
-        let gain = self.information_gain();
+        let gain = self.information_gain(side);
         terms.sort_by(|&a, &b| {
-            let (df_a, df_b) = (self.df[a as usize].0, self.df[b as usize].0);
+            let (df_a, df_b) = (df(a), df(b));
             gain[b as usize]
                 .cmp(&gain[a as usize])
                 .then(df_b.cmp(&df_a))
@@ -129,12 +178,15 @@ impl Fitter {
         terms.truncate(self.options.features.unwrap_or(usize::MAX));
         Ok(Vocabulary::new(
             terms.iter().map(|&term| self.words.get(term)).collect(),
-            terms.iter().map(|&term| self.df[term as usize].0).collect(),
+            terms.iter().map(|&term| df(term)).collect(),
             self.documents,
             self.options.tf,
             self.options.strip.clone(),
             self.classes(),
-            self.options.rules.clone(),
+            TermRules {
+                alphabet: ALPHABETS[side],
+                ..self.options.rules.clone()
+            },
         ))
     }
 
@@ -155,7 +207,7 @@ impl Fitter {
     /// H(label) − H(label | word present or absent) of each word, over the
     /// documents with labels. Rounded to 10⁻¹² nats, so that equal gains are
     /// equal whatever the order of the sums and the logarithm of the machine.
-    fn information_gain(&self) -> Vec<i64> {
+    fn information_gain(&self, side: usize) -> Vec<i64> {
         let x_ln_x = |x: u32| {
             if x == 0 {
                 0.0
@@ -169,9 +221,10 @@ impl Fitter {
         // every label absent, and correct for those that are not.
         let mut split = vec![all; self.words.len()];
         let mut present = vec![0u32; self.words.len()];
-        let mut joint: Vec<_> = self.joint.iter().collect();
+        let joint = self.joint.iter();
+        let mut joint: Vec<_> = joint.map(|(key, counts)| (*key, counts[side])).collect();
         joint.sort_unstable();
-        for (&(word, label), &count) in joint {
+        for ((word, label), count) in joint {
             let total = self.label_documents[label as usize];
             split[word as usize] += x_ln_x(count) + x_ln_x(total - count) - x_ln_x(total);
             present[word as usize] += count;
@@ -196,6 +249,39 @@ mod tests {
             fitter.add(text, *label);
         }
         fitter.finish()
+    }
+
+    #[test]
+    fn a_few_documents_with_other_letters_change_nothing() {
+        let count = |foreign: usize, alphabet| {
+            let mut fitter = Fitter::new(FitOptions {
+                min_df: 1,
+                alphabet,
+                ..FitOptions::default()
+            });
+            (0..200).for_each(|_| fitter.add("apple pie", Some("x")));
+            (0..foreign).for_each(|_| fitter.add("Z\u{fc}rich apple", Some("y")));
+            let told = fitter.foreign();
+            let vocabulary = fitter.finish().unwrap();
+            let mut terms: Vec<String> = vocabulary.terms().map(str::to_owned).collect();
+            terms.sort();
+            (terms.join(" "), told, vocabulary.rules().alphabet)
+        };
+        assert_eq!(
+            count(2, None),
+            ("apple pie rich".into(), Some(2), Alphabet::Plain)
+        );
+        assert_eq!(
+            count(3, None),
+            ("apple pie z\u{fc}rich".into(), None, Alphabet::Unicode)
+        );
+        let asked = count(1, Some(Alphabet::Unicode));
+        assert_eq!(
+            asked,
+            ("apple pie z\u{fc}rich".into(), None, Alphabet::Unicode)
+        );
+        let asked = count(9, Some(Alphabet::Plain));
+        assert_eq!(asked, ("apple pie rich".into(), None, Alphabet::Plain));
     }
 
     #[test]
@@ -259,7 +345,7 @@ mod tests {
         let want = entropy(&[3.0, 1.0, 1.0])
             - 3.0 / 5.0 * entropy(&[2.0, 1.0])
             - 2.0 / 5.0 * entropy(&[1.0, 1.0]);
-        let got = *fitter.information_gain().last().unwrap() as f64 * 1e-12;
+        let got = *fitter.information_gain(0).last().unwrap() as f64 * 1e-12;
         assert!((got - want).abs() < 2e-12, "{got} {want}");
     }
 

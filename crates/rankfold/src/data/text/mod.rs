@@ -16,5 +16,5 @@ mod vocabulary;
 pub use documents::{Documents, VectorizeSummary, fit_file, vectorize_file};
 pub use fit::{FitOptions, Fitter};
 pub use strip::Strip;
-pub use tokens::{Lengths, StopWords, TermRules};
+pub use tokens::{Alphabet, Lengths, StopWords, TermRules};
 pub use vocabulary::{TermFrequency, Vocabulary};

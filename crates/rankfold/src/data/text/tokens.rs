@@ -1,8 +1,8 @@
 //! Terms of a text: words of at least two letters, lower-cased, runs of such words, or runs of
 //! letters.
 //!
-//! Words are those of the Unicode standard (annex 29), cut where digits or signs stand in
-//! them. Of plain English text these are the runs of letters `a` to `z`. Scripts without
+//! Words are runs of letters `a` to `z`, or those of the Unicode standard (annex 29), cut where
+//! digits or signs stand in them; of plain English text both are the same. Scripts without
 //! spaces have words of one letter.
 
 use std::path::Path;
@@ -89,9 +89,41 @@ impl StopWords {
     }
 }
 
+/// Which letters words are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Alphabet {
+    /// `a` to `z`; other letters end a word.
+    #[default]
+    Plain,
+    /// All letters, in words of the Unicode standard.
+    Unicode,
+}
+
+impl Alphabet {
+    fn is_plain(&self) -> bool {
+        *self == Alphabet::Plain
+    }
+}
+
+impl std::str::FromStr for Alphabet {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "plain" => Ok(Alphabet::Plain),
+            "unicode" => Ok(Alphabet::Unicode),
+            _ => Err(format!("expected `plain` or `unicode`, found `{text}`")),
+        }
+    }
+}
+
 /// What the terms of a text are.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TermRules {
+    /// Which letters words are made of.
+    #[serde(default, skip_serializing_if = "Alphabet::is_plain")]
+    pub alphabet: Alphabet,
     /// Whether accents are left out: `café` is `cafe`.
     #[serde(default)]
     pub fold: bool,
@@ -161,9 +193,10 @@ impl Tokenizer {
             }
         }
         let (stop, Lengths { from, to }) = (&self.stop, self.rules.words);
+        let alphabet = self.rules.alphabet;
         match self.rules.letters {
-            Some(lengths) => letters(&self.text, lengths, &mut self.term, each),
-            None if to == 1 => words(&self.text, |word| {
+            Some(lengths) => letters(&self.text, alphabet, lengths, &mut self.term, each),
+            None if to == 1 => words(&self.text, alphabet, |word| {
                 if !stop.contains(word) {
                     each(word);
                 }
@@ -171,7 +204,7 @@ impl Tokenizer {
             None => {
                 let found = &mut self.words;
                 found.clear();
-                words(&self.text, |word| {
+                words(&self.text, alphabet, |word| {
                     if !stop.contains(word) {
                         found.push(word.to_owned());
                     }
@@ -211,8 +244,8 @@ fn folded(text: &str) -> String {
 }
 
 /// Whether a sign belongs to a word: letters, and marks on them.
-fn belongs(c: char) -> bool {
-    match c.is_ascii() {
+fn belongs(c: char, alphabet: Alphabet) -> bool {
+    match c.is_ascii() || alphabet.is_plain() {
         true => c.is_ascii_lowercase(),
         false => c.is_alphabetic() || is_combining_mark(c),
     }
@@ -224,18 +257,18 @@ fn is_word(c: char) -> bool {
         | '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-fn words(text: &str, mut each: impl FnMut(&str)) {
-    if text.is_ascii() {
-        return pieces(text, &mut each);
+fn words(text: &str, alphabet: Alphabet, mut each: impl FnMut(&str)) {
+    if text.is_ascii() || alphabet.is_plain() {
+        return pieces(text, alphabet, &mut each);
     }
     for word in text.unicode_words() {
-        pieces(word, &mut each);
+        pieces(word, alphabet, &mut each);
     }
 }
 
 /// The runs of letters in a word that are long enough.
-fn pieces(word: &str, each: &mut impl FnMut(&str)) {
-    for piece in word.split(|c| !belongs(c)) {
+fn pieces(word: &str, alphabet: Alphabet, each: &mut impl FnMut(&str)) {
+    for piece in word.split(|c| !belongs(c, alphabet)) {
         let mut letters = piece.chars();
         match (letters.next(), letters.next()) {
             (Some(_), Some(_)) => each(piece),
@@ -245,9 +278,15 @@ fn pieces(word: &str, each: &mut impl FnMut(&str)) {
     }
 }
 
-/// Runs of letters, none of which goes beyond a word and what is written without a space.
-fn letters(text: &str, lengths: Lengths, term: &mut String, mut each: impl FnMut(&str)) {
-    for run in text.split(|c| !belongs(c)) {
+/// Runs of letters, none of which goes beyond what is written without a space.
+fn letters(
+    text: &str,
+    alphabet: Alphabet,
+    lengths: Lengths,
+    term: &mut String,
+    mut each: impl FnMut(&str),
+) {
+    for run in text.split(|c| !belongs(c, alphabet)) {
         let signs: Vec<char> = run.chars().collect();
         for count in lengths.from..=lengths.to {
             for part in signs.windows(count) {
@@ -270,13 +309,26 @@ mod tests {
         out
     }
 
+    fn unicode() -> TermRules {
+        TermRules {
+            alphabet: Alphabet::Unicode,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn plain_words_end_at_other_letters() {
+        let rules = TermRules::default();
+        assert_eq!(terms("na\u{ef}ve 1\u{212a}g", &rules), ["na", "ve", "kg"]);
+    }
+
     fn words_of(text: &str) -> Vec<String> {
         let stop_words = StopWords::None;
         terms(
             text,
             &TermRules {
                 stop_words,
-                ..Default::default()
+                ..unicode()
             },
         )
     }
@@ -317,7 +369,7 @@ mod tests {
         assert_eq!(terms("State of the art, new", &rules), want);
         let rules = TermRules {
             letters: "2..3".parse().ok(),
-            ..Default::default()
+            ..unicode()
         };
         assert_eq!(terms("abc d", &rules), ["ab", "bc", "abc"]);
         assert_eq!(terms("日本語", &rules), ["日本", "本語", "日本語"]);

@@ -4,7 +4,7 @@
 use super::fit::SHRINKAGE;
 use crate::batch::{Points, discriminant, principal};
 use crate::data::Labelled;
-use crate::eval::{Neighbors, Votes, votes_each};
+use crate::eval::{Neighbors, Votes, elected, votes_each};
 use crate::model::{Knowledge, Metrics, Model};
 use crate::task::groups::Grouping;
 use crate::task::inputs::renamed;
@@ -127,6 +127,67 @@ impl Model {
     }
 }
 
+/// Classes that were voted for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classified {
+    /// The names of classes.
+    pub names: Ids,
+    /// The class of each row, and the share of its neighbors that voted for it.
+    pub rows: Vec<(u32, f64)>,
+    /// Entries of features that the model does not know.
+    pub unknown_entries: usize,
+}
+
+impl Model {
+    /// The class that the `k` nearest training rows of each row vote for, as
+    /// [`Model::evaluate_metric`] counts votes.
+    pub fn classify<R: Real>(
+        &self,
+        data: Labelled<R>,
+        train: Labelled<R>,
+        k: usize,
+        threads: usize,
+    ) -> Result<Classified> {
+        if self.knowledge != Knowledge::Metric {
+            return Err(self.knowledge.expected("metric"));
+        }
+        if k == 0 || train.rows.len() < k {
+            let among = train.rows.len();
+            return Err(Error::input(format!(
+                "{k} neighbors among {among} rows: give fewer neighbors or more rows"
+            )));
+        }
+        let about_train = |e: Error| e.about("training rows");
+        let mut names = Ids::new();
+        let found = classes(&train.labels, |i| train.ids.name(i).into_owned());
+        let found = renamed(&mut names, &train.labels, found.map_err(about_train)?);
+        let order = ordered(&names);
+        let mut place = vec![0; order.len()];
+        for (new, old) in (0..).zip(&order) {
+            place[*old as usize] = new;
+        }
+        let found: Vec<u32> = found.iter().map(|class| place[*class as usize]).collect();
+        let names: Ids = order.iter().map(|&old| names.get(old)).collect();
+        let side = crate::form::Side::Left;
+        let among = self.prepare(train.rows, &train.features);
+        let among = self.embed(&among.map_err(about_train)?, side)?;
+        let prepared = self.prepare(data.rows, &data.features)?;
+        let rows = self.embed(&prepared, side)?;
+        let train = Neighbors {
+            values: &among.values,
+            classes: &found,
+            rank: among.rank,
+        };
+        let elected = elected(k, train, &rows.values, threads);
+        let share = |(class, votes): (u32, usize)| (class, votes as f64 / k as f64);
+        Ok(Classified {
+            names,
+            rows: elected.into_iter().map(share).collect(),
+            unknown_entries: prepared.unknown_entries,
+        })
+    }
+}
+
 /// Rows that are judged, or that vote.
 struct Judged<R> {
     points: Points,
@@ -149,15 +210,10 @@ impl<R> Judged<R> {
 /// Numbers classes by the order of their names, so that ties go to the smallest:
 /// numbers before other names, and by value. Gives the names in that order.
 fn order_by_name<'a, R: 'a>(names: &Ids, judged: impl Iterator<Item = &'a mut Judged<R>>) -> Ids {
-    let mut order: Vec<(u32, &str)> = (0..).zip(names.iter()).collect();
-    let key = |name: &str| name.parse::<f64>().ok().filter(|v| v.is_finite());
-    order.sort_by(|(_, a), (_, b)| match (key(a), key(b)) {
-        (Some(x), Some(y)) => x.total_cmp(&y).then(a.cmp(b)),
-        (x, y) => x.is_none().cmp(&y.is_none()).then(a.cmp(b)),
-    });
-    let ordered = order.iter().map(|(_, name)| *name).collect();
+    let order = ordered(names);
+    let named = order.iter().map(|&old| names.get(old)).collect();
     let mut place = vec![0; order.len()];
-    for (new, (old, _)) in (0..).zip(order) {
+    for (new, old) in (0..).zip(order) {
         place[old as usize] = new;
     }
     for rows in judged {
@@ -165,5 +221,16 @@ fn order_by_name<'a, R: 'a>(names: &Ids, judged: impl Iterator<Item = &'a mut Ju
             .iter_mut()
             .for_each(|c| *c = place[*c as usize]);
     }
-    ordered
+    named
+}
+
+/// The numbers of classes in that order.
+fn ordered(names: &Ids) -> Vec<u32> {
+    let mut order: Vec<(u32, &str)> = (0..).zip(names.iter()).collect();
+    let key = |name: &str| name.parse::<f64>().ok().filter(|v| v.is_finite());
+    order.sort_by(|(_, a), (_, b)| match (key(a), key(b)) {
+        (Some(x), Some(y)) => x.total_cmp(&y).then(a.cmp(b)),
+        (x, y) => x.is_none().cmp(&y.is_none()).then(a.cmp(b)),
+    });
+    order.into_iter().map(|(number, _)| number).collect()
 }

@@ -16,6 +16,7 @@ mod start;
 
 pub use constraints::squared_distance_levels;
 pub(crate) use engine::{Bounded, Engine, Lowered};
+pub use evaluation::Classified;
 pub(crate) use fit::stored;
 pub use session::MetricSession;
 
