@@ -114,7 +114,10 @@ impl Layout {
             let mut cells = first.iter().filter_map(|(_, record)| record.get(at));
             let is_text = |cell: &[u8]| {
                 let cell = cell.trim_ascii();
-                is_missing(cell) || number::<f64>(cell) == Err(NoNumber::Syntax)
+                // An infinity is a number that went wrong.
+                let infinite =
+                    std::str::from_utf8(cell).is_ok_and(|text| text.parse::<f64>().is_ok());
+                is_missing(cell) || (number::<f64>(cell) == Err(NoNumber::Syntax) && !infinite)
             };
             let mut known = cells.clone().filter(|cell| !is_missing(cell.trim_ascii()));
             known.next().is_some() && cells.all(is_text)
@@ -136,7 +139,10 @@ impl Layout {
             });
             let named = named.filter(|at| source.labelled || is_text(*at));
             let mut of_text = free.iter().copied().filter(|at| is_text(*at));
-            let only = of_text.next().filter(|_| of_text.next().is_none());
+            // A table of labels alone has nothing to learn from.
+            let only = of_text
+                .next()
+                .filter(|_| of_text.next().is_none() && free.len() > 1);
             guessed = named.or(only);
         }
         if let Some(at) = guessed {
@@ -584,7 +590,8 @@ mod tests {
             ),
             (
                 "a\n-inf\n",
-                "t.csv:2: column `a`: expected a number, found `-inf`",
+                "t.csv:2: column `a`: expected a number, found `-inf`; --label, --id, --drop and \
+                 --categories name columns of texts",
             ),
             (
                 "a\n1e39\n",
