@@ -313,7 +313,10 @@ fn cut<R: Real>(
     let tall = |m: &Mat<f64>| Tall::from_fn(m.nrows(), kept, |i, j| m[(i, j)] * sigma[j].sqrt());
     let form = like.rebuilt(tall(&p)?, tall(&q)?)?;
     let square = |values: &[f64]| values.iter().map(|s| s * s).sum::<f64>();
-    let lost = (square(&sigma[kept..used]) / square(&sigma[..used])).sqrt();
+    // A sum of nothing is −0.
+    let lost = (square(&sigma[kept..used]) / square(&sigma[..used]))
+        .sqrt()
+        .abs();
     match kept == rank {
         true => Ok((form, lost)),
         false => Ok((form.view().with_rank(rank, seed)?.0, lost)),
