@@ -91,9 +91,15 @@ impl CompletionCard {
     }
 }
 
+/// The most ratings of one user or item, so that sums over all of them stay numbers.
+fn most_ratings(shape: (usize, usize)) -> u64 {
+    MOST / (shape.0 + shape.1).max(1) as u64
+}
+
 impl RatingBiases {
     pub(crate) fn tensors(&self) -> Tensors<'_> {
         let mut out = Tensors::new();
+        let most = most_ratings((self.count[0].len(), self.count[1].len()));
         for (side, name) in SIDES.iter().enumerate() {
             if let Some(bias) = &self.bias {
                 let bias = Tensor::f64s(bias[side].clone());
@@ -101,7 +107,9 @@ impl RatingBiases {
             }
             let baseline = Tensor::f64s(self.baseline[side].clone());
             out.push((format!("levels.{name}.control"), baseline));
-            let count = Tensor::u64s(self.count[side].clone());
+            // A model that learns on must load again, however large its counts were before.
+            let count = self.count[side].iter().map(|count| *count.min(&most));
+            let count = Tensor::u64s(count.collect());
             out.push((format!("levels.{name}.count"), count));
             let Fold { usual, ridge } = &self.folds[side];
             out.push((format!("levels.{name}.usual"), Tensor::f64s(usual.clone())));
@@ -129,7 +137,7 @@ impl RatingBiases {
     pub(crate) fn read(file: &TensorFile<'_>, shape: (usize, usize), rank: usize) -> Result<Self> {
         let sizes = [shape.0, shape.1];
         // So that the sum over all is a count as well.
-        let most = MOST / (shape.0 + shape.1).max(1) as u64;
+        let most = most_ratings(shape);
         let both = |name: &str| -> Result<[Vec<f64>; 2]> {
             let side = |i: usize| file.f64s(&format!("levels.{}.{name}", SIDES[i]), sizes[i]);
             Ok([side(0)?, side(1)?])
