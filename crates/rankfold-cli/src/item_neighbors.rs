@@ -47,16 +47,7 @@ impl ItemNeighbors<'_> {
             fits_lines(ids.iter()).map_err(in_model)?;
         }
         // The cosine: what is chosen much is not like everything.
-        for row in points.values.chunks_exact_mut(points.rank) {
-            let square: f64 = row.iter().map(|v| f64::from(*v).powi(2)).sum();
-            let scale = if square > 0.0 {
-                1.0 / square.sqrt()
-            } else {
-                0.0
-            };
-            row.iter_mut()
-                .for_each(|v| *v = (f64::from(*v) * scale) as f32);
-        }
+        points.normalize();
         let scorer = Embedded::new(&points.values, &points.values, points.rank);
         let mut out = Listed::new(output, self.model.task(), self.k, "neighbors")?;
         nearest(&scorer, &queries, self.k, self.threads, |query, found| {

@@ -26,10 +26,22 @@ pub struct Listed {
 
 impl Listed {
     pub fn new(output: &Output, task: &str, k: usize, name: &'static str) -> Result<Self> {
+        Listed::scored(output, task, None, k, name)
+    }
+
+    /// The same, saying by which score the lists are ordered.
+    pub fn scored(
+        output: &Output,
+        task: &str,
+        score: Option<&str>,
+        k: usize,
+        name: &'static str,
+    ) -> Result<Self> {
         let mut out = output.stream()?;
         if output.is_json() {
             let task = json!(task);
-            let head = format!("{{\"format\":1,\"task\":{task},\"k\":{k},\"queries\":[");
+            let score = score.map_or_else(String::new, |s| format!("\"score\":{},", json!(s)));
+            let head = format!("{{\"format\":1,\"task\":{task},{score}\"k\":{k},\"queries\":[");
             out.put(head.as_bytes())?;
         }
         Ok(Listed {
@@ -67,6 +79,8 @@ impl Listed {
                         let texts = all.iter().map(|v| v.as_str().unwrap_or_default());
                         texts.collect::<Vec<_>>().join("; ")
                     }
+                    // As scores are written, and not as JSON has it.
+                    Value::Number(n) => n.as_f64().map_or(n.to_string(), |v| v.to_string()),
                     other => other.to_string(),
                 };
             }

@@ -9,10 +9,10 @@ use rankfold::eval::{nearest, nearest_among};
 use rankfold::form::Side;
 use rankfold::model::{Estimate, Knowledge, Precise};
 use rankfold::{Error, Model, Real, Result, Score};
-use serde_json::json;
 
 use crate::given::FIELDS;
 use crate::item_neighbors::ItemNeighbors;
+use crate::listed::{Entry, Listed};
 use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::rows::{Fields, NamedRows, Queries, ScoreName, needs_objects, scores_rows};
@@ -276,52 +276,24 @@ impl Neighbors {
             of_file.take(k).map(neighbor).map(known).collect()
         };
 
-        let mut out = output.stream()?;
-        if !output.is_json() {
-            search(&mut |query, found| {
-                let name = rows.name(query);
-                let mut lines = String::new();
-                for (rank, found) in (1..).zip(listed(query, found)?) {
-                    let id = candidates.ids.name(found.row);
-                    lines += &format!("{name}\t{rank}\t{id}\t{}", found.score);
-                    if let Some(estimate) = found.estimate {
-                        lines += &self.uncertainty.columns(&estimate);
-                    }
-                    lines.push('\n');
-                }
-                out.put(lines.as_bytes())
-            })?;
-            return out.commit();
-        }
-        // Written piece by piece: as one value all lists would be in memory.
         let score = score.unwrap_or(model.card.score).name();
-        let task = json!(model.task());
-        let head =
-            format!("{{\"format\":1,\"task\":{task},\"score\":\"{score}\",\"k\":{k},\"queries\":[");
-        out.put(head.as_bytes())?;
-        let mut separator = "";
+        let mut out = Listed::scored(output, model.task(), Some(score), k, "neighbors")?;
         search(&mut |query, found| {
-            let neighbor = |found: Neighbor| {
-                let id = candidates.ids.name(found.row);
-                let mut one = json!({ "id": id, "score": found.score });
-                if let Some(estimate) = found.estimate {
-                    let (low, high) = self.uncertainty.interval(&estimate);
-                    one["sd"] = json!(estimate.sd);
-                    one["low"] = json!(low);
-                    one["high"] = json!(high);
+            let found = listed(query, found)?;
+            let ids: Vec<_> = found.iter().map(|f| candidates.ids.name(f.row)).collect();
+            let entry = |i: usize| {
+                let (found, id): (&Neighbor, &str) = (&found[i], &ids[i]);
+                let estimate = found.estimate.as_ref();
+                let sure = estimate.map(|estimate| self.uncertainty.fields(estimate));
+                Entry {
+                    id,
+                    score: found.score,
+                    more: sure.into_iter().flatten().collect(),
                 }
-                one
             };
-            let neighbors = listed(query, found)?.into_iter().map(neighbor);
-            let neighbors: Vec<_> = neighbors.collect();
-            let listed = json!({ "query": rows.name(query), "neighbors": neighbors });
-            let piece = format!("{separator}{listed}");
-            separator = ",";
-            out.put(piece.as_bytes())
+            out.put(&rows.name(query), (0..found.len()).map(entry))
         })?;
-        let seconds = start.elapsed().as_secs_f64();
-        out.put(format!("],\"seconds\":{}}}\n", json!(seconds)).as_bytes())?;
-        out.commit()
+        out.end(start, output)
     }
 }
 

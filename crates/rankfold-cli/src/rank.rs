@@ -7,8 +7,8 @@ use clap::Args;
 use rankfold::eval::nearest_among;
 use rankfold::model::Precise;
 use rankfold::{Model, Real, Result};
-use serde_json::json;
 
+use crate::listed::{Entry, Listed};
 use crate::neighbors::{fits_a_line, fits_lines, queries};
 use crate::output::{Output, not_finite};
 use crate::rows::{Fields, NamedRows, Queries};
@@ -82,38 +82,16 @@ impl Rank {
         };
         let (k, threads) = (self.queries.k as usize, crate::threads(self.threads));
 
-        let mut out = output.stream()?;
-        if !output.is_json() {
-            nearest_among(&scores, &queries, k, threads, |query, found| {
-                told(query, found)?;
-                let query = rows.name(query);
-                let mut lines = String::new();
-                for (rank, &(label, score)) in (1..).zip(found) {
-                    let label = names.get(label as u32);
-                    lines += &format!("{query}\t{rank}\t{label}\t{score}\n");
-                }
-                out.put(lines.as_bytes())
-            })?;
-            return out.commit();
-        }
-        // Written piece by piece: as one value all lists would be in memory.
-        let task = json!(model.task());
-        let head = format!("{{\"format\":1,\"task\":{task},\"k\":{k},\"queries\":[");
-        out.put(head.as_bytes())?;
-        let mut separator = "";
+        let mut out = Listed::new(output, model.task(), k, "labels")?;
         nearest_among(&scores, &queries, k, threads, |query, found| {
             told(query, found)?;
-            let labels = found
-                .iter()
-                .map(|&(label, score)| json!({ "id": names.get(label as u32), "score": score }));
-            let labels: Vec<_> = labels.collect();
-            let listed = json!({ "query": rows.name(query), "labels": labels });
-            let piece = format!("{separator}{listed}");
-            separator = ",";
-            out.put(piece.as_bytes())
+            let entry = |&(label, score): &(usize, f64)| Entry {
+                id: names.get(label as u32),
+                score,
+                more: Vec::new(),
+            };
+            out.put(&rows.name(query), found.iter().map(entry))
         })?;
-        let seconds = start.elapsed().as_secs_f64();
-        out.put(format!("],\"seconds\":{}}}\n", json!(seconds)).as_bytes())?;
-        out.commit()
+        out.end(start, output)
     }
 }

@@ -3,6 +3,7 @@
 
 use clap::Args;
 use rankfold::model::Estimate;
+use serde_json::Value;
 
 #[derive(Args)]
 pub struct Uncertainty {
@@ -31,5 +32,15 @@ impl Uncertainty {
     pub fn columns(&self, estimate: &Estimate) -> String {
         let (low, high) = self.interval(estimate);
         format!("\t{}\t{low}\t{high}", estimate.sd)
+    }
+
+    /// The same by name, for entries of lists.
+    pub fn fields(&self, estimate: &Estimate) -> [(&'static str, Value); 3] {
+        let (low, high) = self.interval(estimate);
+        [
+            ("sd", estimate.sd.into()),
+            ("low", low.into()),
+            ("high", high.into()),
+        ]
     }
 }

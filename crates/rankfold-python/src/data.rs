@@ -27,6 +27,24 @@ macro_rules! with_rows {
     };
 }
 
+/// Runs the same expression with a name for the precision of rows, or of the form of a model.
+/// `Precise` is the enum of that name in the file that asks.
+#[macro_export]
+macro_rules! by_precision {
+    ($precise:expr, $real:ident => $body:expr) => {
+        match &$precise {
+            Precise::F32(_) => {
+                type $real = f32;
+                $body
+            }
+            Precise::F64(_) => {
+                type $real = f64;
+                $body
+            }
+        }
+    };
+}
+
 /// Rows with their labels and the names of their columns.
 #[pyclass(frozen, module = "rankfold._rankfold")]
 pub struct Data {

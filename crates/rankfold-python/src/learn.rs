@@ -6,7 +6,7 @@ use crate::fit::{Relations, constraints, dissimilarities, row_numbers};
 use crate::model::{Model, State};
 use crate::tables::{Given, parse};
 use crate::watch::Watch;
-use crate::with_rows;
+use crate::{by_precision, with_rows};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -47,26 +47,21 @@ impl AtWork for f64 {
     }
 }
 
-/// Runs the same expression in the precision of some rows.
-macro_rules! in_precision {
-    ($data:expr, $real:ident => $body:expr) => {
-        match &$data.rows {
-            Precise::F32(_) => {
-                type $real = f32;
-                $body
-            }
-            Precise::F64(_) => {
-                type $real = f64;
-                $body
-            }
-        }
-    };
-}
-
 /// Rows as the model sees them; their features are added to those it knows.
 fn ready<R: InPrecision>(learner: &mut Online<R>, side: Side, data: &Data) -> Result<Rows<R>> {
     let data = data.get::<R>()?;
     learner.prepare_side(side, data.rows.clone(), &data.features)
+}
+
+/// Rows and objects as the model sees them; without objects the rows are on both sides.
+fn both<R: InPrecision>(
+    learner: &mut Online<R>,
+    rows: &Data,
+    objects: Option<&Data>,
+) -> Result<(Rows<R>, Option<Rows<R>>)> {
+    let left = ready(learner, Side::Left, rows)?;
+    let right = objects.map(|objects| ready(learner, Side::Right, objects));
+    Ok((left, right.transpose()?))
 }
 
 /// Sets the step size from here on, where one is given.
@@ -153,11 +148,9 @@ pub fn learn_triplets(
     let (left, right) = (size(rows), objects.map_or(size(rows), size));
     let list = row_numbers(&triplets, "triplets", [left, right, right])?;
     let watch = Watch::new(None);
-    let count = in_precision!(rows, R => model.get().work(py, |state| {
+    let count = by_precision!(rows.rows, R => model.get().work(py, |state| {
         let learner = R::online(state)?;
-        let left = ready(learner, Side::Left, rows)?;
-        let right = objects.map(|objects| ready(learner, Side::Right, objects));
-        let right = right.transpose()?;
+        let (left, right) = both(learner, rows, objects)?;
         sized(learner, step_size)?;
         let sides = Sides { left: &left, right: right.as_ref().unwrap_or(&left) };
         steps(&watch, list.len(), |i| {
@@ -180,7 +173,7 @@ pub fn learn_classes(
 ) -> PyResult<usize> {
     let rows = rows.get();
     let watch = Watch::new(None);
-    let count = in_precision!(rows, R => model.get().work(py, |state| {
+    let count = by_precision!(rows.rows, R => model.get().work(py, |state| {
         let learner = R::online(state)?;
         let labels = &rows.get::<R>()?.labels;
         let mut source = learner.triplets_of(labels)?;
@@ -218,7 +211,7 @@ pub fn learn_labels(
         return Err(PyValueError::new_err(message));
     }
     let watch = Watch::new(None);
-    let count = in_precision!(rows, R => model.get().work(py, |state| {
+    let count = by_precision!(rows.rows, R => model.get().work(py, |state| {
         let learner = R::online(state)?;
         let ready = ready(learner, Side::Left, rows)?;
         sized(learner, step_size)?;
@@ -246,7 +239,7 @@ pub fn learn_distances(
     let rows = rows.get();
     let known = constraints(&relations, with_rows!(rows, d => d.rows.len()))?;
     let watch = Watch::new(None);
-    let count = in_precision!(rows, R => model.get().work(py, |state| {
+    let count = by_precision!(rows.rows, R => model.get().work(py, |state| {
         let learner = R::online(state)?;
         let ready = ready(learner, Side::Left, rows)?;
         sized(learner, step_size)?;
@@ -279,11 +272,9 @@ pub fn learn_values(
         return Err(PyValueError::new_err("expected one finite value a pair"));
     }
     let watch = Watch::new(None);
-    let count = in_precision!(rows, R => model.get().work(py, |state| {
+    let count = by_precision!(rows.rows, R => model.get().work(py, |state| {
         let learner = R::online(state)?;
-        let left = ready(learner, Side::Left, rows)?;
-        let right = objects.map(|objects| ready(learner, Side::Right, objects));
-        let right = right.transpose()?;
+        let (left, right) = both(learner, rows, objects)?;
         sized(learner, step_size)?;
         let sides = Sides { left: &left, right: right.as_ref().unwrap_or(&left) };
         steps(&watch, list.len(), |i| {
@@ -414,7 +405,7 @@ pub fn learn_map(
 #[pyfunction]
 pub fn learner(model: &Bound<'_, Model>, rows: &Bound<'_, Data>) -> PyResult<Learner> {
     let data = rows.get();
-    let rows = in_precision!(data, R => model.get().work(model.py(), |state| {
+    let rows = by_precision!(data.rows, R => model.get().work(model.py(), |state| {
         Ok(R::kept(ready(R::online(state)?, Side::Left, data)?))
     }))?;
     Ok(Learner {

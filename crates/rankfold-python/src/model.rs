@@ -1,5 +1,6 @@
 //! A model that Python asks and that goes on learning.
 
+use crate::by_precision;
 use crate::convert::{array, object};
 use crate::data::{Data, InPrecision};
 use crate::errors::raised;
@@ -240,22 +241,6 @@ impl Lists {
     }
 }
 
-/// Whatever the model is asked in the precision of its rows.
-macro_rules! in_precision {
-    ($model:expr, $real:ident => $body:expr) => {
-        match &$model.form {
-            Precise::F32(_) => {
-                type $real = f32;
-                $body
-            }
-            Precise::F64(_) => {
-                type $real = f64;
-                $body
-            }
-        }
-    };
-}
-
 #[pymethods]
 impl Model {
     /// Reads a model from its file.
@@ -367,7 +352,7 @@ impl Model {
     fn components<'py>(&self, py: Python<'py>, side: &str) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let side = side_named(side)?;
         let (values, rank) = self.ask(py, |model| {
-            in_precision!(model, R => {
+            by_precision!(model.form, R => {
                 let unit: Ids = (0..model.columns_of(side)).collect();
                 let (_, rows) = unit_rows::<R>(&unit);
                 let found = model.embed(&rows, side)?;
@@ -443,7 +428,7 @@ impl Model {
         let data = (left.get(), right.get());
         let (scores, sure) = self.ask(
             py,
-            |model| in_precision!(model, R => scored::<R>(model, data, score, deviations)),
+            |model| by_precision!(model.form, R => scored::<R>(model, data, score, deviations)),
         )?;
         let sure = sure.map(|sure| PyArray1::from_vec(py, sure));
         Ok((PyArray1::from_vec(py, scores), sure))
@@ -475,7 +460,7 @@ impl Model {
         let pairs = row_numbers(&pairs, "pairs", [size(data.0), size(data.1)])?;
         let scores = self.ask(
             py,
-            |model| in_precision!(model, R => scored::<R>(model, data, &pairs)),
+            |model| by_precision!(model.form, R => scored::<R>(model, data, &pairs)),
         )?;
         Ok(PyArray1::from_vec(py, scores))
     }
@@ -527,7 +512,7 @@ impl Model {
         let data = (queries.get(), candidates.map(|data| data.get()));
         let lists = self.ask(
             py,
-            |model| in_precision!(model, R => found::<R>(model, data, how)),
+            |model| by_precision!(model.form, R => found::<R>(model, data, how)),
         )?;
         lists.arrays(py)
     }
@@ -579,7 +564,7 @@ impl Model {
         let data = (data.get(), train.map(|data| data.get()));
         let told = self.ask(
             py,
-            |model| in_precision!(model, R => evaluated::<R>(model, data, how)),
+            |model| by_precision!(model.form, R => evaluated::<R>(model, data, how)),
         )?;
         object(py, &told)
     }
@@ -596,7 +581,7 @@ impl Model {
             let labels = model.label_names()?.len();
             let unseen = model.label_bias(None)?;
             let mut values = vec![0.0; with_rows!(data, d => d.rows.len()) * (labels + 1)];
-            in_precision!(model, R => {
+            by_precision!(model.form, R => {
                 let rows = prepared::<R>(model, data, Side::Left)?;
                 let scores = model.label_scores(&rows)?;
                 for (i, row) in values.chunks_exact_mut(labels + 1).enumerate() {
@@ -717,7 +702,7 @@ impl Model {
     /// Coordinates of the items of a kernel or a map.
     fn coordinates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (values, rank) = self.ask(py, |model| {
-            in_precision!(model, R => {
+            by_precision!(model.form, R => {
                 let found = model.item_coordinates::<R>()?;
                 let values: Vec<f64> = found.values.iter().map(|v| v.to_f64()).collect();
                 Ok((values, found.rank))

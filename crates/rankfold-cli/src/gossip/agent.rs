@@ -10,7 +10,7 @@ use rankfold::task::{GossipTask, Site, SiteData, Stop};
 use rankfold::{Error, Ids, Result};
 use rankfold_agent::{LogFormat, Settings};
 
-use super::run::{OF_RATINGS, OF_TASKS};
+use super::run::{OF_RATINGS, OF_TASKS, ReadBy};
 use super::status::Keyring;
 use crate::drive::{Drive, save};
 use crate::interrupt::Interrupt;
@@ -19,7 +19,6 @@ use crate::paths;
 use crate::rows::rating_columns;
 use crate::shared_options::Precision;
 use crate::table::Table;
-use crate::task_columns::ColumnsOfTasks;
 
 /// How log lines look.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -138,18 +137,8 @@ pub struct RunAgent {
     #[arg(long, value_name = "MS", default_value_t = 0, hide = true)]
     slow: u64,
 
-    /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
-    /// `completion` [default: user,item,rating]
-    #[arg(long, value_name = "USER,ITEM,RATING")]
-    columns: Option<String>,
-
     #[command(flatten)]
-    task_columns: ColumnsOfTasks,
-
-    /// How the factors are stored, which are learned in double precision; applies to `completion`
-    /// [default: f32]
-    #[arg(long, value_enum)]
-    precision: Option<Precision>,
+    read: ReadBy,
 
     #[command(flatten)]
     options: Table<Site>,
@@ -257,11 +246,11 @@ impl RunAgent {
         let (rows, columns);
         let data = match options.kind() {
             GossipTask::Completion => {
-                let columns = rating_columns(self.columns.as_deref(), false, None, output)?;
+                let columns = rating_columns(self.read.columns.as_deref(), false, None, output)?;
                 SiteData::Ratings(Ratings::read(&self.data, &columns)?)
             }
             GossipTask::Multitask => {
-                columns = self.task_columns.or(None, output);
+                columns = self.read.task_columns.or(None, output);
                 rows = TaskRows::read(&self.data, &columns)?;
                 SiteData::Tasks(&rows, &columns)
             }
@@ -287,7 +276,7 @@ impl RunAgent {
             (None, None) if e.kind == rankfold::ErrorKind::Input => e.in_file(&self.data),
             _ => e,
         })?;
-        let fit = match self.precision {
+        let fit = match self.read.precision {
             Some(Precision::F64) => outcome.member.fit::<f64>(&outcome.ending)?,
             _ => outcome.member.fit::<f32>(&outcome.ending)?,
         };

@@ -72,6 +72,23 @@ const EXAMPLES: &str = concat!(
     on_network!()
 );
 
+/// What the columns of an agent's data mean, and how its factors are stored.
+#[derive(Args)]
+pub(super) struct ReadBy {
+    /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
+    /// `completion` [default: user,item,rating]
+    #[arg(long, value_name = "USER,ITEM,RATING")]
+    pub columns: Option<String>,
+
+    #[command(flatten)]
+    pub task_columns: ColumnsOfTasks,
+
+    /// How the factors are stored, which are learned in double precision; applies to `completion`
+    /// [default: f32]
+    #[arg(long, value_enum)]
+    pub precision: Option<Precision>,
+}
+
 /// Run all agents in this process, or on this machine
 ///
 /// Each agent has the ratings of its users and a subspace of the items, or the rows of its
@@ -115,18 +132,8 @@ pub struct RunAgents {
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
 
-    /// The columns of users, items and ratings: names, or numbers where there is no header; applies to
-    /// `completion` [default: user,item,rating]
-    #[arg(long, value_name = "USER,ITEM,RATING")]
-    columns: Option<String>,
-
     #[command(flatten)]
-    task_columns: ColumnsOfTasks,
-
-    /// How the factors are stored, which are learned in double precision; applies to `completion`
-    /// [default: f32]
-    #[arg(long, value_enum)]
-    precision: Option<Precision>,
+    read: ReadBy,
 
     #[command(flatten)]
     files: RunFiles,
@@ -161,7 +168,7 @@ impl RunAgents {
         let (columns, ratings, tasks);
         let (shared, parts) = match options.kind() {
             GossipTask::Completion => {
-                let columns = rating_columns(self.columns.as_deref(), false, None, output)?;
+                let columns = rating_columns(self.read.columns.as_deref(), false, None, output)?;
                 let read = |path: &PathBuf| Ratings::read(path, &columns);
                 let all = self.data.iter().map(read).collect::<Result<Vec<_>>>()?;
                 let (joined, parts) = match all.len() {
@@ -176,7 +183,7 @@ impl RunAgents {
                 (Divided::Ratings(Cow::Borrowed(&ratings)), parts)
             }
             GossipTask::Multitask => {
-                columns = self.task_columns.or(None, output);
+                columns = self.read.task_columns.or(None, output);
                 let read = |path: &PathBuf| TaskRows::read(path, &columns);
                 let all = self.data.iter().map(read).collect::<Result<Vec<_>>>()?;
                 let (joined, parts) = match all.len() {
@@ -248,7 +255,7 @@ impl RunAgents {
             Some(_) => Some(options.plan(&data)?),
             None => None,
         };
-        let double = self.precision == Some(Precision::F64);
+        let double = self.read.precision == Some(Precision::F64);
         let found = match double {
             _ if self.on_network() => self.over_network(options, data, double, output),
             true => options.fit_agents::<f64>(data, run),

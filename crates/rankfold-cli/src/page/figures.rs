@@ -96,13 +96,24 @@ pub fn ticks(ticks: &Ticks, scale: &Scale, within: (f64, f64)) -> Vec<Value> {
 
 /// Upright bars from zero, numbered from one.
 fn columns(values: &[f64]) -> Option<Value> {
+    // As many labels as there is room for on a phone.
+    bars(values, 190.0, 56.0, compact)
+}
+
+/// Bars of a picture of this height, each with room for its number; a label needs this width.
+pub fn bars(
+    values: &[f64],
+    height: f64,
+    label: f64,
+    text: impl Fn(f64) -> String,
+) -> Option<Value> {
     let (_, high) = bounds(values.iter().copied())?;
-    let (height, top, bottom) = (190.0, 26.0, 142.0);
+    let (top, bottom) = (26.0, 142.0);
     let slot = WIDTH / values.len() as f64;
     let width = (slot * 0.72).min(44.0);
     let y = Scale::new((0.0, high), (bottom, top));
-    // As many labels as there is room for on a phone, and always the first.
-    let every = (56.0 / slot).ceil().max(1.0) as usize;
+    // As many labels as there is room for, and always the first.
+    let every = (label / slot).ceil().max(1.0) as usize;
     let bars = values.iter().enumerate().map(|(i, value)| {
         let up = match value.is_finite() {
             true => y.at(value.max(0.0)),
@@ -116,7 +127,7 @@ fn columns(values: &[f64]) -> Option<Value> {
             middle => place(middle),
             text_y => place(up - 6.0),
             number => i + 1,
-            text => compact(*value),
+            text => text(*value),
             labelled => i % every == 0,
         }
     });

@@ -6,7 +6,7 @@
 //! files, so all of it goes through [`clean`] and is escaped by the template.
 
 mod bars;
-mod figures;
+pub mod figures;
 mod graph;
 mod lines;
 mod scatter;

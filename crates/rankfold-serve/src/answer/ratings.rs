@@ -43,16 +43,7 @@ impl Alike {
         let made = cell.get_or_init(|| {
             let (_, mut points) = model.vectors(side, 1).ok()?;
             // The cosine: what is chosen much is not like everything.
-            for row in points.values.chunks_exact_mut(points.rank) {
-                let square: f64 = row.iter().map(|v| f64::from(*v).powi(2)).sum();
-                let scale = if square > 0.0 {
-                    1.0 / square.sqrt()
-                } else {
-                    0.0
-                };
-                row.iter_mut()
-                    .for_each(|v| *v = (f64::from(*v) * scale) as f32);
-            }
+            points.normalize();
             Some(points)
         });
         let ids = ids_of(model, side)?;

@@ -103,20 +103,26 @@ impl<R: Real> RowView<R> {
         self.right.as_ref().unwrap_or(&self.left)
     }
 
+    /// Whether the model knows how sure it is; an error where that was asked for and it does not.
+    fn confidence_for(&self, asked: Option<bool>) -> Answer<bool> {
+        let has = self.model.has_confidence();
+        match asked == Some(true) && !has {
+            false => Ok(has),
+            true => Err(Refused::input(format!(
+                "`{}` does not learn how sure it is: expected a model of `aroma-factored` or \
+                 `aroma-diagonal`",
+                self.model.card.learner
+            ))),
+        }
+    }
+
     fn understood(&self, ask: &NeighborsAsk) -> Answer<Query<R>> {
         if ask.side.is_some() {
             return Err(Refused::input(
                 "`side` does not apply: the model scores rows",
             ));
         }
-        let has = self.model.has_confidence();
-        if ask.uncertainty == Some(true) && !has {
-            return Err(Refused::input(format!(
-                "`{}` does not learn how sure it is: expected a model of `aroma-factored` or \
-                 `aroma-diagonal`",
-                self.model.card.learner
-            )));
-        }
+        let has = self.confidence_for(ask.uncertainty)?;
         let given = (ask.id.as_deref(), ask.row.as_deref(), ask.text.as_deref());
         let (row, place) = row_of(&self.model, &self.left, Side::Left, given)?;
         Ok(Query {
@@ -412,14 +418,7 @@ impl<R: Real> View for RowView<R> {
     }
 
     fn predict(&self, ask: &PredictAsk) -> Answer<(Vec<Value>, usize)> {
-        let has = self.model.has_confidence();
-        if ask.uncertainty == Some(true) && !has {
-            return Err(Refused::input(format!(
-                "`{}` does not learn how sure it is: expected a model of `aroma-factored` or \
-                 `aroma-diagonal`",
-                self.model.card.learner
-            )));
-        }
+        let has = self.confidence_for(ask.uncertainty)?;
         let sd = has && ask.uncertainty != Some(false);
         // What is predicted where nothing is known; of a distance that is no number.
         let otherwise = match self.model.card.score == Score::Distance {

@@ -36,6 +36,21 @@ impl<R: Real> Embedding<R> {
     pub fn row(&self, i: usize) -> &[R] {
         &self.values[i * self.rank..][..self.rank]
     }
+
+    /// Brings every row to length one, so that products are cosines; a row of zeros stays.
+    pub fn normalize(&mut self) {
+        for row in self.values.chunks_exact_mut(self.rank) {
+            let square: f64 = row.iter().map(|v| v.to_f64().powi(2)).sum();
+            let scale = if square > 0.0 {
+                1.0 / square.sqrt()
+            } else {
+                0.0
+            };
+            for value in row {
+                *value = R::from_f64(value.to_f64() * scale);
+            }
+        }
+    }
 }
 
 /// Rows made ready for one way to score them.

@@ -8,6 +8,7 @@
 //!
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 4.
 
+use super::loreta_batch::Kept;
 use super::{
     Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, loreta_batch,
 };
@@ -23,6 +24,8 @@ pub(super) const RANK_LOSS: f64 = 1e-12;
 pub struct Loreta<R> {
     form: Factored<R>,
     scratch: Scratch<R>,
+    /// Of the batch at work.
+    kept: Kept,
 }
 
 /// k-vectors of a step, padded; named as in the algorithm.
@@ -59,7 +62,11 @@ impl<R: Real> Loreta<R> {
             t: [zeros(), zeros(), zeros()],
             row: vec![R::default(); padded(form.rank())],
         };
-        Loreta { form, scratch }
+        Loreta {
+            form,
+            scratch,
+            kept: Kept::default(),
+        }
     }
 
     form_access!(mut Factored<R>);
@@ -180,8 +187,15 @@ impl<R: Real> Learner<R> for Loreta<R> {
 }
 
 impl<R: Real> Retract<R> for Loreta<R> {
+    fn keep(&mut self) {
+        self.kept.push(&self.scratch.u, &self.scratch.v);
+    }
+
     fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
-        loreta_batch::retract(&mut self.form, gradient, limit)
+        let attempt = loreta_batch::retract(&mut self.form, gradient, &self.kept, limit);
+        // A second attempt is one in another gauge.
+        self.kept.clear();
+        attempt
     }
 
     fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {

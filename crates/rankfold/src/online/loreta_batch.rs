@@ -42,15 +42,69 @@ pub(super) fn projections<'a, R: Real>(
 }
 
 /// The products of sparse columns with each other.
+///
+/// All entries are put in the order of features, where each meets those of other columns with
+/// the same one: most meet none. Every sum has the order of [`SparseRow::dot`], and its bits.
 pub(super) fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
+    let mut entries = Vec::with_capacity(count_rows(columns));
+    for (at, (x, _)) in (0_u32..).zip(columns) {
+        let each = x.indices.iter().zip(x.values);
+        entries.extend(each.map(|(&index, value)| (index, at, value.to_f64())));
+    }
+    // Stable, and quick on runs that are in order.
+    entries.sort_by_key(|&(index, _, _)| index);
     let mut out = Mat::zeros(columns.len(), columns.len());
-    for (i, &(x, c)) in columns.iter().enumerate() {
-        for (j, &(y, d)) in columns.iter().enumerate().take(i + 1) {
-            let product = c * d * x.dot(y);
+    for same in entries.chunk_by(|a, b| a.0 == b.0) {
+        for (place, &(_, i, x)) in same.iter().enumerate() {
+            for &(_, j, y) in &same[..=place] {
+                out[(i as usize, j as usize)] += x * y;
+            }
+        }
+    }
+    for i in 0..columns.len() {
+        for j in 0..=i {
+            let product = columns[i].1 * columns[j].1 * out[(i, j)];
             (out[(i, j)], out[(j, i)]) = (product, product);
         }
     }
     out
+}
+
+/// The projections of the examples of a batch, kept from when they were scored.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kept {
+    sides: [Vec<f64>; 2],
+    count: usize,
+}
+
+impl Kept {
+    pub fn clear(&mut self) {
+        self.sides.iter_mut().for_each(Vec::clear);
+        self.count = 0;
+    }
+
+    /// Keeps Ãᵀ left and B̃ᵀ right of the next example.
+    pub fn push(&mut self, left: &[f64], right: &[f64]) {
+        self.sides[0].extend(left);
+        self.sides[1].extend(right);
+        self.count += 1;
+    }
+
+    /// The columns Ãᵀ cᵢxᵢ of a side; projected anew where they were not kept.
+    fn columns<R: Real>(
+        &self,
+        side: usize,
+        tall: &Tall<R>,
+        columns: &[(SparseRow<'_, R>, f64)],
+    ) -> Mat<f64> {
+        let (r, width) = (columns.len(), padded(tall.rank()));
+        match self.count == r && r > 0 {
+            false => projections(tall, columns.iter().copied(), r),
+            true => Mat::from_fn(tall.rank(), r, |j, i| {
+                columns[i].1 * self.sides[side][i * width + j]
+            }),
+        }
+    }
 }
 
 fn inverse_if_regular(p: &Mat<f64>) -> Option<Mat<f64>> {
@@ -121,6 +175,13 @@ impl After {
     }
 }
 
+fn beside(one: &Mat<f64>, two: &Mat<f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(one.nrows(), one.ncols() + two.ncols());
+    out.subcols_mut(0, one.ncols()).copy_from(one);
+    out.subcols_mut(one.ncols(), two.ncols()).copy_from(two);
+    out
+}
+
 fn unit(size: usize) -> Mat<f64> {
     Mat::identity(size, size)
 }
@@ -133,13 +194,14 @@ pub(super) fn count_rows<R>(columns: &[(SparseRow<'_, R>, f64)]) -> usize {
 pub(super) fn retract<R: Real>(
     form: &mut Factored<R>,
     gradient: &[(RankOne<'_, R>, f64)],
+    kept: &Kept,
     limit: f64,
 ) -> Attempt {
     let r = gradient.len();
     let mut left: Vec<_> = gradient.iter().map(|(e, c)| (e.left, *c)).collect();
     let right: Vec<_> = gradient.iter().map(|(e, _)| (e.right, 1.0)).collect();
-    let mut u = projections(&form.left, left.iter().copied(), r);
-    let v = projections(&form.right, right.iter().copied(), r);
+    let mut u = kept.columns(0, &form.left, &left);
+    let v = kept.columns(1, &form.right, &right);
     let a = form.left.gram_inverse.to_faer() * &u;
     let b = form.right.gram_inverse.to_faer() * &v;
     let inverse = form.core_inverse.to_faer();
@@ -199,6 +261,7 @@ pub(super) fn retract<R: Real>(
 pub(super) fn retract_psd<R: Real>(
     form: &mut Psd<R>,
     gradient: &[(RankOne<'_, R>, f64)],
+    kept: &Kept,
     limit: f64,
 ) -> Attempt {
     let r = gradient.len();
@@ -210,7 +273,11 @@ pub(super) fn retract_psd<R: Real>(
     let mut columns: Vec<_> = lefts
         .chain(gradient.iter().map(|(e, _)| (e.right, 1.0)))
         .collect();
-    let mut u = projections(&form.factor, columns.iter().copied(), 2 * r);
+    let [lefts, rights] = [&columns[..r], &columns[r..]];
+    let mut u = beside(
+        &kept.columns(0, &form.factor, lefts),
+        &kept.columns(1, &form.factor, rights),
+    );
     let mut h = form.factor.gram_inverse.to_faer() * &u;
     let inverse = form.core_inverse.to_faer();
     let mut x = &inverse * &h;
@@ -279,4 +346,43 @@ fn spectral_radius(gamma: &Mat<f64>, pi: &Mat<f64>) -> Option<f64> {
     let eigen = SelfAdjointEigen::new(middle.as_ref(), faer::Side::Lower).ok()?;
     let values = eigen.S().column_vector();
     Some(values.iter().fold(0.0, |m: f64, v| m.max(v.abs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SparseVec;
+    use crate::random::Random;
+
+    /// Sparse, dense, empty and equal columns: one product each is the oracle.
+    #[test]
+    fn products_have_the_bits_of_one_dot_each() {
+        let mut random = Random::new(5, 0);
+        for (features, count) in [(1, 1), (3, 4), (40, 9), (1000, 6)] {
+            let row = |random: &mut Random| {
+                let share = random.below(100);
+                let mut entries = Vec::new();
+                for j in 0..features {
+                    if random.below(100) < share {
+                        entries.push((j, random.below(1000) as f32 / 1000.0 - 0.5));
+                    }
+                }
+                SparseVec::from_entries(entries)
+            };
+            let mut rows: Vec<SparseVec<f32>> = (0..count).map(|_| row(&mut random)).collect();
+            rows.push(SparseVec::new());
+            rows.push(rows[0].clone());
+            let columns: Vec<_> = (1..)
+                .zip(&rows)
+                .map(|(i, row)| (row.as_row(), 0.3 * f64::from(i) - 1.0))
+                .collect();
+            let found = products(&columns);
+            for (i, &(x, c)) in columns.iter().enumerate() {
+                for (j, &(y, d)) in columns.iter().enumerate() {
+                    let (c, d) = if i < j { (d, c) } else { (c, d) };
+                    assert_eq!(found[(i, j)], c * d * x.dot(y), "{i} {j}");
+                }
+            }
+        }
+    }
 }

@@ -9,6 +9,7 @@
 //! Cost: O((nnz p + nnz q) k + k²). Reference: [Shalit2012], algorithm 5.
 
 use super::loreta::{RANK_LOSS, row_fits, set_row};
+use super::loreta_batch::Kept;
 use super::{
     Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, loreta_batch,
 };
@@ -22,6 +23,8 @@ use crate::{Loss, Real, Result};
 pub struct LoretaPsd<R> {
     form: Psd<R>,
     scratch: Scratch<R>,
+    /// Of the batch at work.
+    kept: Kept,
 }
 
 /// k×2 blocks of a step as pairs of padded columns, named as in the algorithm.
@@ -104,7 +107,11 @@ impl<R: Real> LoretaPsd<R> {
             t: [zeros(), zeros(), zeros(), zeros()],
             row: vec![R::default(); padded(form.rank())],
         };
-        LoretaPsd { form, scratch }
+        LoretaPsd {
+            form,
+            scratch,
+            kept: Kept::default(),
+        }
     }
 
     form_access!(mut Psd<R>);
@@ -129,8 +136,15 @@ impl<R: Real> Learner<R> for LoretaPsd<R> {
 }
 
 impl<R: Real> Retract<R> for LoretaPsd<R> {
+    fn keep(&mut self) {
+        self.kept.push(&self.scratch.u[0], &self.scratch.u[1]);
+    }
+
     fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
-        loreta_batch::retract_psd(&mut self.form, gradient, limit)
+        let attempt = loreta_batch::retract_psd(&mut self.form, gradient, &self.kept, limit);
+        // A second attempt is one in another gauge.
+        self.kept.clear();
+        attempt
     }
 
     fn retract(&mut self, example: RankOne<'_, R>, mut scale: f64, limit: f64) -> Attempt {

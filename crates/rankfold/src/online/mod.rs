@@ -303,7 +303,11 @@ trait Retract<R: Real>: Learner<R> {
     /// example are those of its scoring just before.
     fn retract(&mut self, example: RankOne<'_, R>, scale: f64, limit: f64) -> Attempt;
 
-    /// Moves W along Σ cᵢ leftᵢ ⊗ rightᵢ and retracts.
+    /// Keeps the projections of the example that was just scored, for a step on several.
+    fn keep(&mut self) {}
+
+    /// Moves W along Σ cᵢ leftᵢ ⊗ rightᵢ and retracts. The projections of these examples, and
+    /// of no others, may have been kept.
     fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt;
 
     /// Chooses a new gauge, if that may help where a step failed.
@@ -368,6 +372,7 @@ fn descend_mixed<R: Real>(
         value += loss / count;
         if slope != 0.0 && !example.left.is_empty() && !example.right.is_empty() {
             gradient.push((example, -step.size * slope / count));
+            learner.keep();
         }
     }
     Learned {

@@ -2,6 +2,7 @@
 //! the negative of another.
 
 use super::Triplet;
+use super::classes::{Class, FromClasses};
 use crate::random::Random;
 use crate::{Error, Result};
 
@@ -11,11 +12,11 @@ pub struct LabelTriplets {
     /// Row numbers, grouped by class.
     rows: Vec<u32>,
     /// For each place in `rows`, where its class starts and ends.
-    classes: Vec<(u32, u32)>,
+    classes: Vec<Class>,
     class_of: Vec<u32>,
     /// Places whose class has a second member: these can be queries.
     queries: Vec<u32>,
-    random: Random,
+    pub(super) random: Random,
 }
 
 impl LabelTriplets {
@@ -58,28 +59,11 @@ impl LabelTriplets {
             random,
         })
     }
+}
 
+impl FromClasses for LabelTriplets {
     #[inline]
-    pub(super) fn draw(&mut self) -> Triplet {
-        let (place, mut triplet) = self.draw_pair();
-        triplet.negative = self.draw_negative(place);
-        triplet
-    }
-
-    /// A triplet whose negative is, of so many drawn for the query, the one that
-    /// `hardness` rates highest, the first of equals.
-    pub(super) fn draw_hard(
-        &mut self,
-        candidates: usize,
-        hardness: impl FnMut(Triplet) -> f64,
-    ) -> Triplet {
-        let (place, triplet) = self.draw_pair();
-        hardest(candidates, triplet, || self.draw_negative(place), hardness)
-    }
-
-    /// The place of a query, and the query with a positive.
-    #[inline]
-    fn draw_pair(&mut self) -> (usize, Triplet) {
+    fn draw_pair(&mut self) -> (Class, Triplet) {
         let query = self.queries[self.random.below(self.queries.len())] as usize;
         let (start, end) = self.classes[self.class_of[query] as usize];
         // Skip the query among the positives.
@@ -90,52 +74,13 @@ impl LabelTriplets {
             positive: self.rows[positive],
             negative: self.rows[query],
         };
-        (query, triplet)
+        ((start, end), triplet)
     }
 
     #[inline]
-    fn draw_negative(&mut self, query: usize) -> u32 {
-        let class = self.classes[self.class_of[query] as usize];
-        drawn_outside(&mut self.random, &self.rows, class)
+    fn candidates(&mut self) -> (&mut Random, &[u32]) {
+        (&mut self.random, &self.rows)
     }
-
-    pub(super) fn random(&self) -> &Random {
-        &self.random
-    }
-
-    pub(super) fn set_random(&mut self, random: Random) {
-        self.random = random;
-    }
-}
-
-/// One of some things that are sorted by class, not of the class from `start` to `end`.
-#[inline]
-pub(super) fn drawn_outside(random: &mut Random, things: &[u32], (start, end): (u32, u32)) -> u32 {
-    let (start, size) = (start as usize, (end - start) as usize);
-    let mut drawn = random.below(things.len() - size);
-    if drawn >= start {
-        drawn += size;
-    }
-    things[drawn]
-}
-
-/// The triplet with, of so many negatives drawn for it, the one that `hardness`
-/// rates highest, the first of equals.
-pub(super) fn hardest(
-    candidates: usize,
-    mut triplet: Triplet,
-    mut draw_negative: impl FnMut() -> u32,
-    mut hardness: impl FnMut(Triplet) -> f64,
-) -> Triplet {
-    let mut hardest = (f64::NEG_INFINITY, triplet);
-    for candidate in 0..candidates {
-        triplet.negative = draw_negative();
-        let found = hardness(triplet);
-        if candidate == 0 || found > hardest.0 {
-            hardest = (found, triplet);
-        }
-    }
-    hardest.1
 }
 
 #[cfg(test)]
@@ -194,7 +139,7 @@ mod tests {
             );
         }
         // With one candidate it is the plain source.
-        source.set_random(plain.random().clone());
+        source.random = plain.random.clone();
         for _ in 0..100 {
             assert_eq!(source.draw_hard(1, |_| f64::NAN), plain.draw());
         }

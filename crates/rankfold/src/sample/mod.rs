@@ -1,6 +1,7 @@
 //! Where examples come from. A sample names rows by number; their features are
 //! looked up when the example is made, so a sample costs twelve bytes.
 
+mod classes;
 mod labels;
 mod listed;
 mod objects;
@@ -9,6 +10,7 @@ pub use labels::LabelTriplets;
 pub use listed::ListedTriplets;
 pub use objects::ObjectTriplets;
 
+use classes::FromClasses;
 use serde::{Deserialize, Serialize};
 
 /// "The query is more like the positive than like the negative", by row number
@@ -117,8 +119,8 @@ impl Triplets {
     /// Where the source stands.
     pub fn position(&self) -> Position {
         match self {
-            Triplets::Labels(source) => Position::Random(source.random().clone()),
-            Triplets::Objects(source) => Position::Random(source.random().clone()),
+            Triplets::Labels(source) => Position::Random(source.random.clone()),
+            Triplets::Objects(source) => Position::Random(source.random.clone()),
             Triplets::Listed(source) => Position::Next(source.next()),
             Triplets::Own(source) => Position::Own(source.position()),
         }
@@ -129,11 +131,11 @@ impl Triplets {
     pub fn seek(&mut self, position: Position) -> bool {
         match (self, position) {
             (Triplets::Labels(source), Position::Random(random)) => {
-                source.set_random(random);
+                source.random = random;
                 true
             }
             (Triplets::Objects(source), Position::Random(random)) => {
-                source.set_random(random);
+                source.random = random;
                 true
             }
             (Triplets::Listed(source), Position::Next(next)) => source.seek(next),

@@ -2,7 +2,7 @@
 //! object of its class, the negative an object of another.
 
 use super::Triplet;
-use super::labels::{drawn_outside, hardest};
+use super::classes::{Class, FromClasses};
 use crate::random::Random;
 use crate::{Error, Result};
 use hashbrown::HashMap;
@@ -15,11 +15,8 @@ pub struct ObjectTriplets {
     /// Object numbers, grouped by class.
     objects: Vec<u32>,
     skipped: usize,
-    random: Random,
+    pub(super) random: Random,
 }
-
-/// The first place of a class among the objects, and the one behind its last.
-type Class = (u32, u32);
 
 impl ObjectTriplets {
     /// From the class of each row, of which only `members` take part, and of each
@@ -65,25 +62,9 @@ impl ObjectTriplets {
     pub fn skipped(&self) -> usize {
         self.skipped
     }
+}
 
-    #[inline]
-    pub(super) fn draw(&mut self) -> Triplet {
-        let (class, mut triplet) = self.draw_pair();
-        triplet.negative = self.draw_negative(class);
-        triplet
-    }
-
-    /// As with [`LabelTriplets`](super::LabelTriplets).
-    pub(super) fn draw_hard(
-        &mut self,
-        candidates: usize,
-        hardness: impl FnMut(Triplet) -> f64,
-    ) -> Triplet {
-        let (class, triplet) = self.draw_pair();
-        hardest(candidates, triplet, || self.draw_negative(class), hardness)
-    }
-
-    /// A query with a positive, and its class.
+impl FromClasses for ObjectTriplets {
     #[inline]
     fn draw_pair(&mut self) -> (Class, Triplet) {
         let (query, (start, end)) = self.queries[self.random.below(self.queries.len())];
@@ -98,16 +79,8 @@ impl ObjectTriplets {
     }
 
     #[inline]
-    fn draw_negative(&mut self, class: Class) -> u32 {
-        drawn_outside(&mut self.random, &self.objects, class)
-    }
-
-    pub(super) fn random(&self) -> &Random {
-        &self.random
-    }
-
-    pub(super) fn set_random(&mut self, random: Random) {
-        self.random = random;
+    fn candidates(&mut self) -> (&mut Random, &[u32]) {
+        (&mut self.random, &self.objects)
     }
 }
 
@@ -160,7 +133,7 @@ mod tests {
             assert_eq!((drawn.len(), Some(&hard.negative)), (3, drawn.iter().max()));
             assert_ne!(objects[hard.negative as usize], rows[hard.query as usize]);
         }
-        source.set_random(plain.random().clone());
+        source.random = plain.random.clone();
         for _ in 0..100 {
             assert_eq!(source.draw_hard(1, |_| f64::NAN), plain.draw());
         }

@@ -553,6 +553,32 @@ impl<R: Real> Online<R> {
         out.as_row()
     }
 
+    /// Both rows of a pair of a stream as the model sees them; new features are added.
+    pub(super) fn ready_pair<'s>(
+        &mut self,
+        pair: [StreamRow<'_, R>; 2],
+        rows: Sides<'s, R>,
+        out: &'s mut [SparseVec<R>; 2],
+    ) -> Result<RankOne<'s, R>> {
+        self.reserve_stream(&[(pair[0], Side::Left), (pair[1], Side::Right)])?;
+        // All columns first, so that both rows have the same ones.
+        let raw = [
+            self.raw_row(pair[0], Side::Left)?,
+            self.raw_row(pair[1], Side::Right)?,
+        ];
+        let [left, right] = out;
+        Ok(RankOne {
+            left: match pair[0] {
+                StreamRow::Row(number) => rows.left.row(number),
+                _ => self.preprocessed(Side::Left, &raw[0], left),
+            },
+            right: match pair[1] {
+                StreamRow::Row(number) => rows.right.row(number),
+                _ => self.preprocessed(Side::Right, &raw[1], right),
+            },
+        })
+    }
+
     /// One row of a stream, on the left side, as the model sees it; new features
     /// are added.
     pub(super) fn ready_row<'s>(

@@ -10,6 +10,7 @@ use super::DigitPrecision;
 use crate::chart::path;
 use crate::chart::scale::{Scale, Ticks, bounds};
 use crate::chart::words::{fixed, place, signed, tick};
+use crate::page::figures::bars;
 
 const WIDTH: f64 = 480.0;
 /// Room for the numbers at the left of a line chart.
@@ -71,39 +72,9 @@ pub fn line(points: &[(f64, f64)], last: f64, level: Option<f64>, height: f64) -
 
 /// Upright bars from zero, numbered from one.
 pub fn columns(values: &[f64]) -> Value {
-    let Some((_, high)) = bounds(values.iter().copied()) else {
-        return Value::from(());
-    };
-    let (height, top, bottom) = (170.0, 24.0, 142.0);
-    let slot = WIDTH / values.len() as f64;
-    let width = (slot * 0.72).min(44.0);
-    let y = Scale::new((0.0, high), (bottom, top));
+    let high = values.iter().copied().fold(0.0, f64::max);
     let decimals = if high < 10.0 { 2 } else { 1 };
-    // As many labels as there is room for, and always the first.
-    let every = (32.0 / slot).ceil().max(1.0) as usize;
-    let bars = values.iter().enumerate().map(|(i, value)| {
-        let up = if value.is_finite() {
-            y.at(value.max(0.0))
-        } else {
-            bottom
-        };
-        let middle = (i as f64 + 0.5) * slot;
-        context! {
-            x => place(middle - width / 2.0),
-            y => place(up),
-            height => place(bottom - up),
-            middle => place(middle),
-            text_y => place(up - 6.0),
-            number => i + 1,
-            text => fixed(*value, decimals),
-            labelled => i % every == 0,
-        }
-    });
-    context! {
-        width => WIDTH, height, bottom,
-        bar_width => place(width),
-        bars => bars.collect::<Vec<_>>(),
-    }
+    bars(values, 170.0, 32.0, |value| fixed(value, decimals)).unwrap_or_else(|| Value::from(()))
 }
 
 /// Two lying bars for each digit, from 0 to 1.

@@ -5,7 +5,6 @@
 //! which depends on nothing that came before.
 
 use crate::data::{Relation, StreamRow};
-use crate::form::Side;
 use crate::model::Knowledge;
 use crate::online::{Learned, Learner, RankOne, Rule, Step};
 use crate::task::course::count;
@@ -34,27 +33,12 @@ impl<R: Real> Online<R> {
         relation: Relation,
         rows: impl Into<Sides<'a, R>>,
     ) -> Result<Learned> {
-        let rows = rows.into();
         // A line that is refused adds no features.
         let (target, loss) = self.pair_loss(relation)?;
-        self.reserve_stream(&[(pair[0], Side::Left), (pair[1], Side::Right)])?;
-        let (mut left, mut right) = (SparseVec::new(), SparseVec::new());
-        let raw = [
-            self.raw_row(pair[0], Side::Left)?,
-            self.raw_row(pair[1], Side::Right)?,
-        ];
-        // All columns first, so that both rows have the same ones.
-        let [one, two] = raw;
-        let left = match (pair[0], one) {
-            (StreamRow::Row(number), _) => rows.left.row(number),
-            (_, raw) => self.preprocessed(Side::Left, &raw, &mut left),
-        };
-        let right = match (pair[1], two) {
-            (StreamRow::Row(number), _) => rows.right.row(number),
-            (_, raw) => self.preprocessed(Side::Right, &raw, &mut right),
-        };
+        let mut made = [SparseVec::new(), SparseVec::new()];
+        let ready = self.ready_pair(pair, rows.into(), &mut made)?;
         let mut delta = SparseVec::new();
-        delta.set_difference(left, right);
+        delta.set_difference(ready.left, ready.right);
         let example = RankOne {
             left: delta.as_row(),
             right: delta.as_row(),

@@ -1,7 +1,6 @@
 //! A model of pairs that goes on learning, one pair at a time.
 
 use crate::data::StreamRow;
-use crate::form::Side;
 use crate::model::Knowledge;
 use crate::online::{Learned, Learner, RankOne, Step};
 use crate::task::course::count;
@@ -19,30 +18,13 @@ impl<R: Real> Online<R> {
         value: f64,
         rows: impl Into<Sides<'a, R>>,
     ) -> Result<Learned> {
-        let rows = rows.into();
         // A line that is refused adds no features.
         if !value.is_finite() {
             return Err(Error::input(format!("a value of {value} is not finite")));
         }
         self.require_pairs()?;
-        self.reserve_stream(&[(pair[0], Side::Left), (pair[1], Side::Right)])?;
-        let (mut left, mut right) = (SparseVec::new(), SparseVec::new());
-        let raw = [
-            self.raw_row(pair[0], Side::Left)?,
-            self.raw_row(pair[1], Side::Right)?,
-        ];
-        // All columns first, so that both rows have the same ones.
-        let [one, two] = raw;
-        let ready = RankOne {
-            left: match (pair[0], one) {
-                (StreamRow::Row(number), _) => rows.left.row(number),
-                (_, raw) => self.preprocessed(Side::Left, &raw, &mut left),
-            },
-            right: match (pair[1], two) {
-                (StreamRow::Row(number), _) => rows.right.row(number),
-                (_, raw) => self.preprocessed(Side::Right, &raw, &mut right),
-            },
-        };
+        let mut made = [SparseVec::new(), SparseVec::new()];
+        let ready = self.ready_pair(pair, rows.into(), &mut made)?;
         Ok(self.learn_pair(ready, value))
     }
 
