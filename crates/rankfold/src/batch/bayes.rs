@@ -19,7 +19,9 @@
 //! learned too: the prior draws them to zero, and they cost time only.
 
 use super::fitted::Fitted;
-use super::normal::Normal;
+use super::moments::{
+    Gathered, Layout, RowUpdate, Sums, Tiles, random_start, turn_rows, whole_turn,
+};
 use super::pass::BLOCK;
 use super::pattern::Pattern;
 use super::rowwise::Rowwise;
@@ -28,11 +30,9 @@ use super::state::SolverState;
 use super::variances::{Sureness, Variances};
 use crate::Result;
 use crate::aligned::Aligned;
-use crate::kernel::{prefetch, vectorized};
 use crate::linalg::symmetric;
 use crate::manifold::svd_of_product;
 use crate::parallel::{map_blocks, map_rows};
-use crate::random::normal_at;
 use crate::sparse::{Lines, View};
 use faer::Mat;
 
@@ -66,11 +66,6 @@ const PATTERN_FROM: usize = 3;
 /// The sweep from which on rows have a noise of their own.
 pub(super) const NOISE_FROM: usize = 5;
 
-/// The shape of the gamma distribution of what a row multiplies the precision of its
-/// entries by: it weighs as much as twice as many entries. On held-out ratings of
-/// MovieLens 100K, 50 and 200 are about as good.
-const NOISE_SHAPE: f64 = 100.0;
-
 /// The ridge of what patterns tell of rows, and of columns: half of what rows have in
 /// common with others of the same pattern is explained by it at 1. A compromise on
 /// held-out ratings: MovieLens 1M would have a little more of both, 100K has not.
@@ -78,109 +73,6 @@ const PATTERN_RIDGE: [f64; 2] = [1.5, 0.5];
 
 /// Factors are dropped at every so many sweeps, and not before twice as many.
 pub(super) const PRUNE_EVERY: usize = 4;
-
-/// Entries whose moments are added in single precision before the sum goes on in double.
-const CHUNK: usize = 16;
-
-/// Where the moments of a row stand: its mean, then the lower triangle of its
-/// second moments row by row. In single precision: they are statistics of few
-/// entries, and all long sums over them are in double.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
-    /// Numbers of a row: its factors, and its bias at last.
-    pub d: usize,
-    pub biases: bool,
-    pub width: usize,
-}
-
-impl Layout {
-    pub fn new(rank: usize, biases: bool) -> Self {
-        let d = rank + usize::from(biases);
-        Layout {
-            d,
-            biases,
-            width: (d + d * (d + 1) / 2).next_multiple_of(8),
-        }
-    }
-
-    /// How many of the numbers are factors.
-    pub fn rank(&self) -> usize {
-        self.d - usize::from(self.biases)
-    }
-
-    /// Where the second moment of two parts of a row is.
-    pub fn second(&self, a: usize, b: usize) -> usize {
-        let (a, b) = (a.max(b), a.min(b));
-        self.d + a * (a + 1) / 2 + b
-    }
-}
-
-/// What a line is added up from: its entries, how to center and scale them, and what is
-/// known of the other side.
-pub(super) struct Gathered<'a> {
-    pub line: (&'a [u32], &'a [f64]),
-    pub center: f64,
-    pub scale: f64,
-    pub moments: &'a [f32],
-    pub weights: &'a [f32],
-}
-
-/// Sums over a line, each entry with the weight of its row on the other side.
-pub(super) struct Sums {
-    /// Of moments.
-    pub moments: Vec<f64>,
-    /// Of values times means.
-    pub products: Vec<f64>,
-    /// The same of a chunk.
-    part: Vec<f32>,
-    part_products: Vec<f32>,
-    /// Of weights, of values, and of their squares.
-    pub weight: f64,
-    pub values: f64,
-    pub squares: f64,
-}
-
-vectorized! {
-    fn add_line<>(sums: &mut Sums, from: &Gathered<'_>) {
-        let width = sums.moments.len();
-        let (index, value) = from.line;
-        for start in (0..index.len()).step_by(CHUNK) {
-            sums.part.fill(0.0);
-            sums.part_products.fill(0.0);
-            for at in start..index.len().min(start + CHUNK) {
-                if let Some(&later) = index.get(at + 4) {
-                    prefetch(from.moments, later as usize * width, width);
-                }
-                let j = index[at] as usize;
-                let weight = from.weights[j];
-                let v = (value[at] - from.center) * from.scale;
-                let product = weight * v as f32;
-                let row = &from.moments[j * width..][..width];
-                let (parts, rest) = sums.part.as_chunks_mut::<8>();
-                let (rows, _) = row.as_chunks::<8>();
-                debug_assert!(rest.is_empty());
-                for (s, r) in parts.iter_mut().zip(rows) {
-                    for l in 0..8 {
-                        s[l] += weight * r[l];
-                    }
-                }
-                for (s, r) in sums.part_products.iter_mut().zip(row) {
-                    *s += product * *r;
-                }
-                let weight = f64::from(weight);
-                sums.weight += weight;
-                sums.values += weight * v;
-                sums.squares += weight * v * v;
-            }
-            for (s, p) in sums.moments.iter_mut().zip(&sums.part) {
-                *s += f64::from(*p);
-            }
-            for (s, p) in sums.products.iter_mut().zip(&sums.part_products) {
-                *s += f64::from(*p);
-            }
-        }
-    }
-}
 
 /// One side: what is known of its rows, and their prior.
 #[derive(Debug)]
@@ -240,40 +132,44 @@ impl<'a> Side<'a> {
         let (layout, lines) = (self.layout, self.lines);
         let (d, width) = (layout.d, layout.width);
         let (expected, precision, weights) = (&self.expected, &self.precision, &self.weights);
-        let pieces = map_rows(
-            &mut self.moments,
-            width,
-            BLOCK,
-            self.threads,
-            |first, rows| {
-                let mut row_update = RowUpdate::new(layout);
-                let mut covariance = vec![0.0; d * d];
-                let (mut total, mut found_weights) = (0.0, Vec::new());
-                for (i, row) in (first..).zip(rows.chunks_exact_mut(width)) {
-                    let line = lines.line(i);
-                    row_update.gather(&Gathered {
-                        line,
-                        center,
-                        scale,
-                        moments: &other.moments,
-                        weights: &other.weights,
-                    });
+        let from = Gathered {
+            line: (&[], &[]),
+            center,
+            scale,
+            moments: &other.moments,
+            weights: &other.weights,
+        };
+        let tiles = Tiles::new(other.lines.len(), layout);
+        let work = |first: usize, rows: &mut [f32]| {
+            let mut row_update = RowUpdate::new(layout);
+            let together = tiles.lines.min(rows.len() / width);
+            let mut sums: Vec<Sums> = (0..together).map(|_| Sums::new(layout)).collect();
+            let mut covariance = vec![0.0; d * d];
+            let (mut total, mut found_weights) = (0.0, Vec::new());
+            let groups = rows.chunks_mut(together * width);
+            for (first, rows) in (first..).step_by(together).zip(groups) {
+                let sums = &mut sums[..rows.len() / width];
+                tiles.gather(sums, lines, first, from);
+                for ((i, row), sums) in (first..).zip(rows.chunks_exact_mut(width)).zip(sums) {
+                    std::mem::swap(&mut row_update.sums, sums);
                     let prior = (&expected.row(i)[..d], precision);
                     let weight = f64::from(weights[i]);
-                    let entries = vary.then_some(line.0.len());
+                    let count = lines.count(i);
+                    let entries = vary.then_some(count);
                     let (inverse, error, weight) =
                         row_update.settle(prior, tau, weight, entries, row);
                     found_weights.push(weight as f32);
                     total += weight * error;
-                    if !line.0.is_empty() {
+                    if count > 0 {
                         for (sum, c) in covariance.iter_mut().zip(&inverse) {
                             *sum += c;
                         }
                     }
                 }
-                (covariance, total, found_weights)
-            },
-        );
+            }
+            (covariance, total, found_weights)
+        };
+        let pieces = map_rows(&mut self.moments, width, tiles.block(), self.threads, work);
         self.covariance = Mat::zeros(d, d);
         let mut total = 0.0;
         self.weights.clear();
@@ -427,56 +323,6 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A random start of rows: small means, hardly uncertain.
-pub(super) fn random_start(moments: &mut [f32], layout: Layout, seed: u64) {
-    for (i, row) in moments.chunks_exact_mut(layout.width).enumerate() {
-        for a in 0..layout.rank() {
-            row[a] = 0.2 * normal_at(seed, 1, i as u64, a as u64) as f32;
-        }
-        for a in 0..layout.d {
-            for b in 0..=a {
-                let own = if a == b { 1e-3 } else { 0.0 };
-                row[layout.second(a, b)] = row[a] * row[b] + own;
-            }
-        }
-    }
-}
-
-/// T, k×k', as it acts on rows with a bias, which stays as it is.
-pub(super) fn whole_turn(t: &Mat<f64>, from: Layout, to: Layout) -> Mat<f64> {
-    let k = from.rank();
-    Mat::from_fn(from.d, to.d, |i, j| match (i < k, j < t.ncols()) {
-        (true, true) => t[(i, j)],
-        (false, false) => 1.0,
-        _ => 0.0,
-    })
-}
-
-/// The moments of rows times a small matrix.
-pub(super) fn turn_rows(
-    to: &mut [f32],
-    layout: Layout,
-    from: &[f32],
-    before: Layout,
-    whole: &Mat<f64>,
-) {
-    let d = before.d;
-    let rows = from.chunks_exact(before.width);
-    for (to, from) in to.chunks_exact_mut(layout.width).zip(rows) {
-        let second = |a: usize, b: usize| f64::from(from[before.second(a, b)]);
-        let second = Mat::from_fn(d, d, second);
-        let turned = whole.transpose() * second * whole;
-        for a in 0..layout.d {
-            to[a] = (0..d)
-                .map(|b| f64::from(from[b]) * whole[(b, a)])
-                .sum::<f64>() as f32;
-            for b in 0..=a {
-                to[layout.second(a, b)] = turned[(a, b)] as f32;
-            }
-        }
-    }
-}
-
 /// The precision of rows times a small matrix.
 pub(super) fn turned_precision(precision: &Mat<f64>, whole: &Mat<f64>) -> Option<Mat<f64>> {
     let spread = certain_up_to(precision)?;
@@ -498,125 +344,6 @@ pub(super) fn first_precision(layout: Layout) -> Mat<f64> {
 pub(super) fn certain_up_to(spread: &Mat<f64>) -> Option<Mat<f64>> {
     let inverse = symmetric::map(spread, |value| 1.0 / value.max(1e-9));
     inverse.map(|inverse| symmetric::part(&inverse))
-}
-
-/// The normal equations of one row.
-pub(super) struct RowUpdate {
-    layout: Layout,
-    pub sums: Sums,
-    normal: Normal,
-}
-
-impl RowUpdate {
-    pub fn new(layout: Layout) -> Self {
-        RowUpdate {
-            layout,
-            sums: Sums {
-                moments: vec![0.0; layout.width],
-                products: vec![0.0; layout.d],
-                part: vec![0.0; layout.width],
-                part_products: vec![0.0; layout.d],
-                weight: 0.0,
-                values: 0.0,
-                squares: 0.0,
-            },
-            normal: Normal::new(crate::kernel::row_width::<f64>(layout.d)),
-        }
-    }
-
-    pub fn gather(&mut self, from: &Gathered<'_>) {
-        let sums = &mut self.sums;
-        sums.moments.fill(0.0);
-        sums.products.fill(0.0);
-        (sums.weight, sums.values, sums.squares) = (0.0, 0.0, 0.0);
-        add_line(sums, from);
-    }
-
-    /// E[x xᵀ] summed over the line, where x is what multiplies part a or b of
-    /// this row: the factors of the other side, and 1 for the bias.
-    fn gram(&self, a: usize, b: usize) -> f64 {
-        let last = self.layout.d - 1;
-        match (
-            self.layout.biases && a == last,
-            self.layout.biases && b == last,
-        ) {
-            (false, false) => self.sums.moments[self.layout.second(a, b)],
-            (false, true) => self.sums.moments[a],
-            (true, false) => self.sums.moments[b],
-            (true, true) => self.sums.weight,
-        }
-    }
-
-    /// E[(value − bias of the other side) x], summed.
-    fn target(&self, a: usize) -> f64 {
-        let (last, sums) = (self.layout.d - 1, &self.sums);
-        match self.layout.biases {
-            false => sums.products[a],
-            true if a == last => sums.values - sums.moments[last],
-            true => sums.products[a] - sums.moments[self.layout.second(last, a)],
-        }
-    }
-
-    /// Writes the moments of a row of this weight, and finds its new weight where its number of
-    /// entries is given. Returns its covariance, the squared error as in `solve`, and the weight.
-    pub fn settle(
-        &mut self,
-        prior: (&[f64], &Mat<f64>),
-        tau: f64,
-        weight: f64,
-        entries: Option<usize>,
-        row: &mut [f32],
-    ) -> (Vec<f64>, f64, f64) {
-        let (inverse, error) = self.solve(prior, tau * weight, row);
-        let found = entries.map(|entries| {
-            (NOISE_SHAPE + 0.5 * entries as f64) / (NOISE_SHAPE + 0.5 * tau * error)
-        });
-        (inverse, error, found.unwrap_or(weight))
-    }
-
-    /// Writes the moments of the row. Returns its covariance, and the squared
-    /// error of its entries that is expected then, as the other side weighs them.
-    fn solve(
-        &mut self,
-        (expected, precision): (&[f64], &Mat<f64>),
-        tau: f64,
-        row: &mut [f32],
-    ) -> (Vec<f64>, f64) {
-        let (layout, d) = (self.layout, self.layout.d);
-        let width = self.normal.width;
-        for a in 0..d {
-            for b in a..d {
-                self.normal.a[a * width + b] = tau * self.gram(a, b) + precision[(a, b)];
-            }
-            let prior: f64 = (0..d).map(|b| precision[(a, b)] * expected[b]).sum();
-            self.normal.b[a] = tau * self.target(a) + prior;
-        }
-        if !self.normal.factor(d) {
-            // Beyond working precision; the row stays as it was.
-            return (vec![0.0; d * d], self.sums.squares);
-        }
-        self.normal.solve(d);
-        let covariance = self.normal.inverse(d);
-        let mean = &self.normal.b[..d];
-        let (last, sums) = (d - 1, &self.sums);
-        let mut error = match layout.biases {
-            false => sums.squares,
-            true => {
-                sums.squares - 2.0 * sums.products[last] + sums.moments[layout.second(last, last)]
-            }
-        };
-        for a in 0..d {
-            row[a] = mean[a] as f32;
-            for b in 0..=a {
-                let second = covariance[a * d + b] + mean[a] * mean[b];
-                row[layout.second(a, b)] = second as f32;
-                let twice = if a == b { 1.0 } else { 2.0 };
-                error += twice * self.gram(a, b) * second;
-            }
-            error -= 2.0 * self.target(a) * mean[a];
-        }
-        (covariance, error.max(0.0))
-    }
 }
 
 /// The distributions of all rows, after a sweep.
@@ -854,10 +581,11 @@ impl<'a> Bayes<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::moments::NOISE_SHAPE;
     use super::super::{Observed, Part};
     use super::*;
     use crate::manifold::tests::matrix;
-    use crate::random::splitmix64;
+    use crate::random::{normal_at, splitmix64};
 
     fn planted(n: usize, m: usize, k: usize, noise: f64) -> (Fitted, Observed) {
         let mut truth = Fitted::empty((n, m), 3.0, true);

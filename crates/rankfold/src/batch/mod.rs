@@ -29,6 +29,7 @@ mod label_logistic;
 mod label_ridge;
 mod lifted;
 mod margins;
+mod moments;
 mod nearby;
 pub(crate) mod normal;
 mod opt_space;

@@ -43,22 +43,46 @@ pub(super) fn projections<'a, R: Real>(
 
 /// The products of sparse columns with each other.
 ///
-/// All entries are put in the order of features, where each meets those of other columns with
-/// the same one: most meet none. Every sum has the order of [`SparseRow::dot`], and its bits.
+/// A table by feature finds the entries of earlier columns that an entry meets: most meet none.
+/// Every sum has the order of [`SparseRow::dot`], and its bits.
 pub(super) fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
-    let mut entries = Vec::with_capacity(count_rows(columns));
-    for (at, (x, _)) in (0_u32..).zip(columns) {
-        let each = x.indices.iter().zip(x.values);
-        entries.extend(each.map(|(&index, value)| (index, at, value.to_f64())));
+    const FREE: u32 = u32::MAX;
+    /// An entry, and the one of the same feature before it.
+    struct Met {
+        index: u32,
+        column: usize,
+        value: f64,
+        before: u32,
     }
-    // Stable, and quick on runs that are in order.
-    entries.sort_by_key(|&(index, _, _)| index);
+    let count = count_rows(columns);
+    // At most half of the places are taken.
+    let places = (2 * count).next_power_of_two().max(2);
+    let shift = 32 - places.trailing_zeros().min(31);
+    let mut table = vec![FREE; places];
+    let mut met: Vec<Met> = Vec::with_capacity(count);
     let mut out = Mat::zeros(columns.len(), columns.len());
-    for same in entries.chunk_by(|a, b| a.0 == b.0) {
-        for (place, &(_, i, x)) in same.iter().enumerate() {
-            for &(_, j, y) in &same[..=place] {
-                out[(i as usize, j as usize)] += x * y;
+    for (column, (x, _)) in columns.iter().enumerate() {
+        for (&index, value) in x.indices.iter().zip(x.values) {
+            let value = value.to_f64();
+            let mut place = (index.wrapping_mul(0x9E37_79B1) >> shift) as usize;
+            while table[place] != FREE && met[table[place] as usize].index != index {
+                place = (place + 1) & (places - 1);
             }
+            out[(column, column)] += value * value;
+            let before = table[place];
+            let mut at = before;
+            while at != FREE {
+                let earlier = &met[at as usize];
+                out[(column, earlier.column)] += value * earlier.value;
+                at = earlier.before;
+            }
+            table[place] = met.len() as u32;
+            met.push(Met {
+                index,
+                column,
+                value,
+                before,
+            });
         }
     }
     for i in 0..columns.len() {

@@ -9,9 +9,9 @@ use super::state::{Method, Prior, State};
 use super::{Shard, ShardRows};
 use crate::aligned::Aligned;
 use crate::batch::bayes::{
-    Gathered, Layout, NOISE_FROM, PRUNE_EVERY, PRUNE_NOISE, PRUNE_SHARE, RowUpdate, certain_up_to,
-    turn_rows, turned_precision, whole_turn,
+    NOISE_FROM, PRUNE_EVERY, PRUNE_NOISE, PRUNE_SHARE, certain_up_to, turned_precision,
 };
+use crate::batch::moments::{Gathered, Layout, RowUpdate, turn_rows, whole_turn};
 use crate::batch::pass::BLOCK;
 use crate::linalg::{svd, symmetric};
 use crate::parallel::map_rows;

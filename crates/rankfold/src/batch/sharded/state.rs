@@ -2,7 +2,8 @@
 
 use super::{als, bayes};
 use crate::aligned::Aligned;
-use crate::batch::bayes::{LEAST_SWEEPS, Layout, first_precision, random_start};
+use crate::batch::bayes::{LEAST_SWEEPS, first_precision};
+use crate::batch::moments::{Layout, random_start};
 use crate::random::normal_at;
 use crate::{Error, Result};
 use faer::Mat;
