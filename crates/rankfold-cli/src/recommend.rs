@@ -225,7 +225,10 @@ impl Recommend {
         };
         let recommender = model.recommender().map_err(in_model)?;
         let seen = self.exclude.as_deref() != Some("none");
-        let mut lists = UserLists::new(&recommender, known, &asked, seen, threads);
+        let ids = queries.iter().map(|&user| users.get(user as u32));
+        let numbers: Vec<Option<u32>> = ids.map(|id| known.users.find(id)).collect();
+        let number = |i: usize| numbers[i];
+        let mut lists = UserLists::new(&recommender, known, &number, &asked, seen, threads);
         if let Some(only) = self.allowed(items, output)? {
             lists.only(only);
         }
