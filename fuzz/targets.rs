@@ -422,8 +422,8 @@ fn ask<R: Real>(model: &Model) {
         }
         Knowledge::Recommend(known) => {
             if let Ok(recommender) = model.recommender() {
-                for history in known.histories.iter().take(3) {
-                    let user = recommender.user(history);
+                for (number, history) in (0..).zip(known.histories.iter().take(3)) {
+                    let user = recommender.known_user(number);
                     if recommender.items() > 0 {
                         recommender.score(&user, 0);
                         recommender.reasons(history, 0);

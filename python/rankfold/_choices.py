@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 
 from . import _rankfold
-from ._inputs import at_least_one, coded, column, name_of, numbers
+from ._inputs import at_least_one, coded, column, data, name_of, names_of, numbers
 from ._options import RecommendOptions
 from ._ratings import UsersAndItems, _by_name, _joined, rated, same_lengths
 
@@ -28,6 +29,17 @@ def chosen(users: Any, items: Any, weights: Any, columns: tuple[str, ...]) -> tu
     if items is not None and weights is None:
         return users, items, np.ones(len(column(users, "users")))
     return rated(users, items, weights, columns)  # type: ignore[arg-type]
+
+
+def _described(rows: tuple[Any, Any], what: str) -> tuple[tuple[list[str], _rankfold.Data], NDArray[Any]]:
+    """Ids with rows of features, and the ids themselves."""
+    ids, X = column(rows[0], what), rows[1]
+    names = names_of(X)
+    array = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    if len(ids) != array.shape[0]:
+        raise ValueError(f"{what} has {len(ids)} ids for {array.shape[0]} rows.")
+    named = None if names is None else [str(name) for name in names]
+    return ([name_of(i) for i in ids], data(array, "f32", named, None)), ids
 
 
 class Recommend(UsersAndItems, RecommendOptions):
@@ -61,6 +73,8 @@ class Recommend(UsersAndItems, RecommendOptions):
         *,
         columns: tuple[str, ...] = _COLUMNS,
         valid: tuple[Any, Any] | None = None,
+        item_rows: tuple[Any, Any] | None = None,
+        user_rows: tuple[Any, Any] | None = None,
     ) -> Recommend:
         """Learn from choices, in the order in which they were made.
 
@@ -78,6 +92,10 @@ class Recommend(UsersAndItems, RecommendOptions):
             The columns of a frame: users, items, and weights.
         valid : (users, items), optional
             What users chose beside that, to validate by.
+        item_rows : (items, X), optional
+            Features of items: items that nobody chose can then be shown.
+        user_rows : (users, X), optional
+            Features of users: users who chose nothing get lists of their own.
 
         Returns
         -------
@@ -89,6 +107,12 @@ class Recommend(UsersAndItems, RecommendOptions):
         if valid is not None:
             more, _, _ = self._inputs(valid[0], valid[1], None, columns)
             inputs["valid_choices"] = more["choices"]
+        if item_rows is not None:
+            inputs["item_rows"], more_items = _described(item_rows, "item_rows")
+            all_items = _joined(all_items, more_items)
+        if user_rows is not None:
+            inputs["user_rows"], more_users = _described(user_rows, "user_rows")
+            all_users = _joined(all_users, more_users)
         self._run(inputs, given, lambda: self._name_ids(all_users, all_items))
         return self
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rankfold::data::RowIds;
 use rankfold::eval::{nearest, nearest_among};
 use rankfold::form::Side;
@@ -17,7 +17,7 @@ use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::rows::{Fields, NamedRows, Queries, ScoreName, needs_objects, scores_rows};
 use crate::transform::SideName;
-use crate::uncertainty::Uncertainty;
+use crate::uncertainty::{Exploration, Uncertainty};
 
 /// List the rows most like a row
 ///
@@ -69,14 +69,8 @@ pub struct Neighbors {
     #[command(flatten)]
     uncertainty: Uncertainty,
 
-    /// Rank by the score, or by its upper bound, score + --explore · standard deviation, which favors
-    /// what the model knows little of; for models of AROMA
-    #[arg(long, value_enum, default_value_t = RankBy::Score)]
-    rank_by: RankBy,
-
-    /// Standard deviations of the upper bound, with --rank-by upper
-    #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = deviations)]
-    explore: f64,
+    #[command(flatten)]
+    exploration: Exploration,
 
     /// Items like an item (right) or users like a user (left), for a model of recommendations or
     /// ratings
@@ -94,27 +88,10 @@ pub struct Neighbors {
     threads: Option<usize>,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum RankBy {
-    Score,
-    Upper,
-}
-
-fn deviations(text: &str) -> std::result::Result<f64, String> {
-    let number = text.parse::<f64>().ok();
-    let number = number.filter(|c| c.is_finite() && *c >= 0.0);
-    number.ok_or_else(|| "expected a number of at least 0".to_owned())
-}
-
 impl Neighbors {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
-        if self.explore != 1.0 && self.rank_by != RankBy::Upper {
-            return Err(Error::option(
-                "explore",
-                "applies only to `--rank-by upper`",
-            ));
-        }
+        self.exploration.deviations()?;
         paths::one_stdin(&[self.data.as_deref(), self.objects.as_deref()])?;
         let model = Model::load(&self.model)?;
         if matches!(
@@ -207,7 +184,8 @@ impl Neighbors {
         };
         let projection = projection.map_err(|e| e.in_file(&self.model))?;
         let (k, threads) = (self.queries.k as usize, crate::threads(self.threads));
-        let upper = self.rank_by == RankBy::Upper;
+        let explore = self.exploration.deviations()?;
+        let upper = explore.is_some();
         let distances = model.card.score == Score::Distance;
         let confidence = match self.uncertainty.wanted || upper {
             true => {
@@ -216,8 +194,8 @@ impl Neighbors {
             }
             false => None,
         };
-        let scorer = match &confidence {
-            Some(confidence) if upper => Box::new(confidence.upper(self.explore)),
+        let scorer = match (&confidence, explore) {
+            (Some(confidence), Some(explore)) => Box::new(confidence.upper(explore)),
             _ => projection.scorer(),
         };
         // Texts stand behind the rows, and are no neighbors of each other.

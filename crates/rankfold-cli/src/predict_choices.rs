@@ -46,8 +46,7 @@ impl ScoredChoices<'_> {
             let score = match (user, item) {
                 (Some(user), Some(item)) => {
                     if last.0 != Some(user) {
-                        let history = known.histories.row(user as usize);
-                        last = (Some(user), recommender.user(history));
+                        last = (Some(user), recommender.known_user(user));
                     }
                     recommender.score(&last.1, item)
                 }

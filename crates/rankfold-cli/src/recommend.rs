@@ -17,6 +17,7 @@ use crate::neighbors::fits_lines;
 use crate::output::{Output, not_finite};
 use crate::paths;
 use crate::rows::{choice_columns, rating_columns};
+use crate::uncertainty::Exploration;
 use crate::unknown::Known;
 
 /// Items for each place of a list that diversity chooses from.
@@ -32,7 +33,7 @@ const POOL: usize = 10;
 /// them. A user of whom nothing is known gets what was chosen most.
 ///
 /// A model of `train completion` orders items by the predicted rating, and leaves out the
-/// ratings of DATA.
+/// ratings of DATA. With --rank-by upper a line is `user rank item score sd`.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold recommend shop.safetensors --query ann
@@ -42,7 +43,9 @@ const POOL: usize = 10;
   rankfold recommend shop.safetensors -k 3 --only in-stock.txt > best.tsv
       the three best items in stock for every user
   rankfold recommend ratings.safetensors ratings.csv --query 17
-      for a model of `train completion`: items that user 17 has not rated yet")]
+      for a model of `train completion`: items that user 17 has not rated yet
+  rankfold recommend ratings.safetensors ratings.csv --query 17 --rank-by upper --explore 2
+      the same, with what the model knows little of further up")]
 pub struct Recommend {
     /// The model
     model: PathBuf,
@@ -91,6 +94,9 @@ pub struct Recommend {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     because: Option<u32>,
 
+    #[command(flatten)]
+    exploration: Exploration,
+
     /// Threads [default: all cores]; the result does not depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -105,6 +111,7 @@ fn share(text: &str) -> std::result::Result<f64, String> {
 impl Recommend {
     pub fn run(self, output: &Output) -> Result<()> {
         let start = Instant::now();
+        let explore = self.exploration.deviations()?;
         paths::one_stdin(&[self.data.as_deref(), self.only.as_deref()])?;
         let model = Model::load(&self.model)?;
         let always = [
@@ -120,7 +127,7 @@ impl Recommend {
         ];
         let own: &[&str] = match &model.knowledge {
             Knowledge::Recommend(_) => &["diversity", "because"],
-            _ => &["wide"],
+            _ => &["wide", "rank_by", "explore"],
         };
         model_lists(&model).map_err(|e| e.in_file(&self.model))?;
         output.given.only(&model, &always, own)?;
@@ -133,7 +140,7 @@ impl Recommend {
         };
         match &model.knowledge {
             Knowledge::Recommend(_) => self.choices(&model, &title, start, output),
-            _ => self.ratings(&model, &title, start, output),
+            _ => self.ratings(&model, explore, &title, start, output),
         }
     }
 
@@ -218,7 +225,10 @@ impl Recommend {
         };
         let recommender = model.recommender().map_err(in_model)?;
         let seen = self.exclude.as_deref() != Some("none");
-        let mut lists = UserLists::new(&recommender, known, &asked, seen, threads);
+        let ids = queries.iter().map(|&user| users.get(user as u32));
+        let numbers: Vec<Option<u32>> = ids.map(|id| known.users.find(id)).collect();
+        let number = |i: usize| numbers[i];
+        let mut lists = UserLists::new(&recommender, known, &number, &asked, seen, threads);
         if let Some(only) = self.allowed(items, output)? {
             lists.only(only);
         }
@@ -306,6 +316,7 @@ impl Recommend {
     fn ratings(
         &self,
         model: &Model,
+        explore: Option<f64>,
         title: &dyn Fn(&str) -> Vec<(&'static str, Value)>,
         start: Instant,
         output: &Output,
@@ -314,6 +325,10 @@ impl Recommend {
         let queries = self.queries(users)?;
         let recommendations = Recommendations::new(model);
         let mut recommendations = recommendations.map_err(|e| e.in_file(&self.model))?;
+        if let Some(explore) = explore {
+            let found = recommendations.by_upper(explore);
+            found.map_err(|e| e.in_file(&self.model))?;
+        }
         if self.exclude.as_deref() == Some("none") && self.data.is_some() {
             let message = "says that nothing is left out: leave DATA away";
             return Err(Error::option("exclude", message));
@@ -347,23 +362,22 @@ impl Recommend {
             // What was left out has no score.
             let listed = found.iter().filter(|(_, score)| !score.is_nan());
             let listed = listed.map(|&(item, score)| {
-                let (item, rating) = (items.get(item as u32), recommendations.rating(score));
-                match rating.is_finite() {
-                    true => Ok((item, rating)),
-                    false => {
-                        Err(not_finite(&format!("`{user}` and `{item}`")).in_file(&self.model))
-                    }
+                let id = items.get(item as u32);
+                // Ranked by upper bounds, the score is not what ranks.
+                let sure = explore.and_then(|_| recommendations.estimate(query, item));
+                let score = match sure {
+                    Some(sure) => sure.mean,
+                    None => recommendations.rating(score),
+                };
+                if !score.is_finite() {
+                    let pair = format!("`{user}` and `{id}`");
+                    return Err(not_finite(&pair).in_file(&self.model));
                 }
+                let sd = sure.map(|sure| ("sd", json!(sure.sd)));
+                let more = sd.into_iter().chain(title(id)).collect();
+                Ok(Entry { id, score, more })
             });
-            let listed = listed.collect::<Result<Vec<_>>>()?.into_iter();
-            out.put(
-                user,
-                listed.map(|(id, score)| Entry {
-                    id,
-                    score,
-                    more: title(id),
-                }),
-            )
+            out.put(user, listed.collect::<Result<Vec<_>>>()?.into_iter())
         })?;
         out.end(start, output)
     }

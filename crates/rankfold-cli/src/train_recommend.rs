@@ -35,6 +35,8 @@ use crate::table::Table;
   rankfold train recommend clicks.csv -o model.safetensors --learner als --rank 32
   rankfold train recommend clicks.csv -o model.safetensors --item-rows films.csv
       features of items: new films can be shown before anybody chose them
+  rankfold train recommend clicks.csv -o model.safetensors --user-rows people.csv
+      features of users: new people get a list before they chose anything
   rankfold train recommend clicks.csv -o model.safetensors --half-life 20
       what a user chose twenty choices ago counts half")]
 pub struct TrainRecommend {
@@ -60,6 +62,11 @@ pub struct TrainRecommend {
     #[arg(long, value_name = "FILE")]
     item_rows: Option<PathBuf>,
 
+    /// Features of users, in any format of rows, with their ids: who chose nothing yet then gets a list of
+    /// their own, and who chose little is known better
+    #[arg(long, value_name = "FILE")]
+    user_rows: Option<PathBuf>,
+
     /// Titles of items for --report: a table with the columns `item` and `title`
     #[arg(long, value_name = "FILE", requires = "report")]
     item_names: Option<PathBuf>,
@@ -80,6 +87,7 @@ impl TrainRecommend {
             &[
                 Some(&self.data),
                 self.item_rows.as_deref(),
+                self.user_rows.as_deref(),
                 self.item_names.as_deref(),
             ],
         )?;
@@ -99,8 +107,11 @@ impl TrainRecommend {
                 "{disliked} lines have a lower rating and were left out"
             ));
         }
-        let item_rows = self.item_rows.as_ref();
-        let item_rows = item_rows.map(read_labelled::<f32>).transpose()?;
+        let rows = |path: &Option<PathBuf>| {
+            let path = path.as_ref();
+            path.map(read_labelled::<f32>).transpose()
+        };
+        let (item_rows, user_rows) = (rows(&self.item_rows)?, rows(&self.user_rows)?);
         let valid = self.files.valid.as_ref();
         let valid = valid.map(|path| Choices::read(path, &columns, self.liked_from));
         let valid = valid.transpose()?;
@@ -108,6 +119,7 @@ impl TrainRecommend {
             choices: Cow::Owned(choices),
             valid: valid.as_ref(),
             item_rows: item_rows.as_ref(),
+            user_rows: user_rows.as_ref(),
             liked_from: self.liked_from,
         };
         drive.run_showing(

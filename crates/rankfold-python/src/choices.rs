@@ -142,7 +142,8 @@ pub fn choice_lists<'py>(
         rows.widen(items);
         let recommender = model.recommender()?;
         let threads = crate::model::threads(threads);
-        let mut scorer = UserLists::new(&recommender, known, &rows, seen, threads);
+        let number = |i: usize| history.is_none().then(|| users[i] as u32);
+        let mut scorer = UserLists::new(&recommender, known, &number, &rows, seen, threads);
         for [user, item] in left_out {
             scorer.leave_out(user as usize, item);
         }

@@ -12,7 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rankfold::data::{
-    Constraint, Dissimilarity, Ratings, Relation, SquareMatrix, TaskRows, ValuedPair,
+    Constraint, Dissimilarity, Labelled, Ratings, Relation, SquareMatrix, TaskRows, ValuedPair,
 };
 use rankfold::options::Options;
 use rankfold::sample::{self, Triplet};
@@ -36,6 +36,17 @@ pub type Relations<'py> = (
 
 /// Users, items and ratings.
 pub type Rated<'py> = (Coded<'py>, Coded<'py>, PyReadonlyArray1<'py, f64>);
+
+/// Ids, and rows of features in single precision.
+type Described<'py> = (Vec<String>, Bound<'py, Data>);
+
+fn described(given: Option<&Described<'_>>) -> PyResult<Option<Labelled<f32>>> {
+    let rows = given.map(|(ids, rows)| {
+        let rows = rows.get().get::<f32>()?;
+        rows.clone().with_ids(ids)
+    });
+    rows.transpose().map_err(raised)
+}
 
 /// Row numbers, each below the number of rows on its side.
 pub fn row_numbers<const N: usize>(
@@ -146,6 +157,8 @@ struct Inputs<'py> {
     valid_ratings: Option<Rated<'py>>,
     choices: Option<Chosen<'py>>,
     valid_choices: Option<Chosen<'py>>,
+    item_rows: Option<Described<'py>>,
+    user_rows: Option<Described<'py>>,
     tasks: Option<Coded<'py>>,
     matrix: Option<PyReadonlyArray2<'py, f64>>,
     labels: Option<LabelCodes<'py>>,
@@ -180,6 +193,8 @@ impl<'py> Inputs<'py> {
             valid_ratings: item!(inputs, "valid_ratings"),
             choices: item!(inputs, "choices"),
             valid_choices: item!(inputs, "valid_choices"),
+            item_rows: item!(inputs, "item_rows"),
+            user_rows: item!(inputs, "user_rows"),
             tasks: item!(inputs, "tasks"),
             matrix: item!(inputs, "matrix"),
             labels: item!(inputs, "labels"),
@@ -382,10 +397,13 @@ impl Call<'_, '_> {
         let given = choices(given.ok_or_else(|| missing("choices"))?)?;
         let valid = self.inputs.valid_choices.as_ref();
         let valid = valid.map(choices).transpose()?;
+        let item_rows = described(self.inputs.item_rows.as_ref())?;
+        let user_rows = described(self.inputs.user_rows.as_ref())?;
         let data = RecommendData {
             choices: Cow::Owned(given),
             valid: valid.as_ref(),
-            item_rows: None,
+            item_rows: item_rows.as_ref(),
+            user_rows: user_rows.as_ref(),
             liked_from: None,
         };
         self.run(|run| options.fit_with(data, run))

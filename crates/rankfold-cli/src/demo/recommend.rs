@@ -88,7 +88,7 @@ pub fn run(files: &Files<'_>, seed: u64, threads: usize, output: &Output) -> Res
             continue;
         };
         let history = known.histories.row(user as usize);
-        let place = recommender.user(history);
+        let place = recommender.known_user(user);
         let mut scored: Vec<(u32, f64)> = (0..items.len() as u32)
             .filter(|item| !history.indices.contains(item))
             .map(|item| (item, recommender.score(&place, item)))

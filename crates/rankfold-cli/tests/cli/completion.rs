@@ -446,7 +446,49 @@ fn predictions_say_how_sure_they_are() {
     );
     assert_eq!(place.run(&["update", "m", "new.jsonl", "-o", "n"]).code, 0);
     assert!(sd("n")[1] < found[1]);
+    // Lists by upper bounds, with the ratings and how sure they are.
+    let list = |more: &[&str]| -> Vec<(String, f64, f64)> {
+        let run = ["recommend", "m", "--query", "u3", "-k", "99", "--json"];
+        let said = place.run(&[&run[..], more].concat()).json();
+        let items = said["queries"][0]["items"].as_array().unwrap().clone();
+        let one = |item: &Value| {
+            let sd = item["sd"].as_f64().unwrap_or(0.0);
+            (item["id"].to_string(), number(&item["score"]), sd)
+        };
+        items.iter().map(one).collect()
+    };
+    let (plain, upper) = (
+        list(&[]),
+        list(&["--rank-by", "upper", "--explore", "1000"]),
+    );
+    let bound = |item: &(String, f64, f64)| item.1 + 1000.0 * item.2;
+    assert!(upper.iter().all(|item| item.2 > 0.0));
+    // Ratings are clipped, and what ranks is not.
+    let inside = |item: &&(String, f64, f64)| item.1 > 1.01 && item.1 < 4.99;
+    let kept: Vec<_> = upper.iter().filter(inside).collect();
+    assert!(
+        kept.windows(2)
+            .all(|two| bound(two[0]) >= bound(two[1]) - 1e-6)
+    );
+    let sorted = |list: &[(String, f64, f64)]| {
+        let mut out: Vec<_> = list.iter().map(|i| (i.0.clone(), i.1.to_bits())).collect();
+        out.sort();
+        out
+    };
+    assert_eq!(sorted(&plain), sorted(&upper));
+    let ids = |list: &[(String, f64, f64)]| list.iter().map(|i| i.0.clone()).collect::<Vec<_>>();
+    assert_ne!(ids(&plain), ids(&upper));
+    assert_eq!(
+        ids(&plain),
+        ids(&list(&["--rank-by", "upper", "--explore", "0"]))
+    );
     trained(&place, &["--learner", "als", "--regularization", "0.5"]);
+    place
+        .run(&["recommend", "m", "--rank-by", "upper"])
+        .refused("m: `als` does not learn how sure it is: expected a model of `bayes`");
+    place
+        .run(&["recommend", "m", "--explore", "2"])
+        .refused("--explore applies only to `--rank-by upper`");
     ask(&["--uncertainty"])
         .refused("m: `als` does not learn how sure it is: expected a model of `bayes`");
 }

@@ -387,3 +387,47 @@ fn bad_input_says_what_helps() {
     let said = place.run(&["split", "r.csv", "-o", "p", "--last", "1"]);
     assert_eq!(said.code, 2);
 }
+
+#[test]
+fn users_without_a_choice_are_known_by_their_features() {
+    let place = Place::new();
+    place.write("clicks.csv", clicks());
+    let mut rows = "id,even,odd\n".to_owned();
+    for user in 0..24 {
+        rows += &format!("u{user},{},{}\n", (user + 1) % 2, user % 2);
+    }
+    place.write("people.csv", rows);
+    let train = |people: &str| {
+        let run = ["train", "recommend", "clicks.csv", "-o", "m.safetensors"];
+        let more = ["--rank", "2", "--user-rows", people, "--json"];
+        place.run(&[&run[..], &more].concat())
+    };
+    let said = train("people.csv").json();
+    assert_eq!(said["users_without_choice"], 4, "{said}");
+    // The first two items are of the taste.
+    for user in 20..24 {
+        let name = format!("u{user}");
+        let run = [
+            "recommend",
+            "m.safetensors",
+            "-k",
+            "2",
+            "--json",
+            "--query",
+            &name,
+        ];
+        let said = place.run(&run).json();
+        for item in said["queries"][0]["items"].as_array().unwrap() {
+            let item: usize = item["id"].as_str().unwrap()[1..].parse().unwrap();
+            assert_eq!(item / 6, user % 2, "{said}");
+        }
+    }
+    place.write("strangers.csv", "id,a,b\nx,0,1\ny,1,0\n");
+    let said = train("strangers.csv");
+    let message = "no row of features is of a user who chose something";
+    assert!(said.stderr.contains(message), "{}", said.stderr);
+    let said = place.run(&["recommend", "m.safetensors", "--rank-by", "upper"]);
+    assert_eq!(said.code, 2);
+    let message = "--rank-by does not apply to";
+    assert!(said.stderr.contains(message), "{}", said.stderr);
+}

@@ -28,8 +28,8 @@ impl ChoiceView {
         })
     }
 
-    /// What the one who asks has chosen.
-    fn history(&self, ask: &RecommendAsk) -> Answer<SparseVec<f32>> {
+    /// The number of the one who asks, where they have one, and what they chose.
+    fn history(&self, ask: &RecommendAsk) -> Answer<(Option<u32>, SparseVec<f32>)> {
         let (known, items) = (self.model.recommended()?, self.model.recommended_items()?);
         match (&ask.user, &ask.items) {
             (Some(user), None) => {
@@ -38,7 +38,7 @@ impl ChoiceView {
                 let found = found
                     .ok_or_else(|| Refused::input(format!("the model knows no user `{user}`")))?;
                 let row = known.histories.row(found as usize);
-                Ok(SparseVec::from_entries(row.iter().collect()))
+                Ok((Some(found), SparseVec::from_entries(row.iter().collect())))
             }
             (None, Some(chosen)) => {
                 let strength = known.card.weights.strength(1.0) as f32;
@@ -52,7 +52,7 @@ impl ChoiceView {
                 }
                 entries.sort_unstable_by_key(|entry| entry.0);
                 entries.dedup_by_key(|entry| entry.0);
-                Ok(SparseVec::from_entries(entries))
+                Ok((None, SparseVec::from_entries(entries)))
             }
             (None, None) => Err(Refused::input("expected `user` or `items`, found none")),
             _ => Err(Refused::input(
@@ -82,10 +82,10 @@ impl View for ChoiceView {
                 )));
             }
         };
-        let history = self.history(ask)?;
+        let (number, history) = self.history(ask)?;
         let (recommender, items) = (self.model.recommender()?, self.model.recommended_items()?);
         // Rounded as lists of the command line are.
-        let user = recommender.user(history.as_row());
+        let user = recommender.user(number, history.as_row());
         let user: Vec<f64> = user.iter().map(|v| f64::from(*v as f32)).collect();
         let left_out = history.as_row().indices;
         let mut best = Best::new(ask.k);
@@ -118,10 +118,7 @@ impl View for ChoiceView {
             let user = known.users.find(&raw_id(&input.user)?);
             let item = items.find(&raw_id(&input.item)?);
             let score = match (user, item) {
-                (Some(user), Some(item)) => {
-                    let history = known.histories.row(user as usize);
-                    recommender.score(&recommender.user(history), item)
-                }
+                (Some(user), Some(item)) => recommender.score(&recommender.known_user(user), item),
                 // Nothing speaks for what is not known.
                 _ => {
                     unknown += 1;

@@ -10,7 +10,9 @@
 //! - Given D, the normal equations of E are solved by some steps of conjugate gradients,
 //!   each of which costs two products with XᵀX.
 //!
-//! Full rank is EASE [Steck2019]; the penalty λ ‖E Dᵀ‖² is the same.
+//! Full rank is EASE [Steck2019], with the same penalty λ ‖E Dᵀ‖². A dropout δ adds δ n to the
+//! λ of an item whose choices have the square n. That is what least squares in the mean come to
+//! where a share δ/(1 + δ) of the choices that an item is predicted from is missing [Steck2020].
 
 use super::chosen::Chosen;
 use crate::linalg::{Square, invert_definite, solve_tiny};
@@ -31,6 +33,8 @@ pub struct ItemRegression<'a> {
     pub chosen: &'a Chosen,
     /// λ.
     pub lambda: f64,
+    /// δ.
+    pub dropout: f64,
     /// Threads; results have the same bits for any number of them.
     pub threads: usize,
 }
@@ -67,6 +71,22 @@ fn plus(a: &Mat<f64>, c: f64, b: &Mat<f64>) -> Mat<f64> {
 }
 
 impl ItemRegression<'_> {
+    /// λ + δ n of each item.
+    fn penalties(&self, squares: &[f64]) -> Vec<f64> {
+        let penalty = |n: &f64| self.lambda + self.dropout * n;
+        squares.iter().map(penalty).collect()
+    }
+
+    /// The Gram matrix of users Eᵀx with what W is penalized by: EᵀXᵀDX E + Eᵀ diag(λ + δ n) E.
+    /// `gram` is XᵀDX E.
+    pub fn penalized(&self, encoder: &Mat<f64>, gram: &Mat<f64>) -> Mat<f64> {
+        let penalties = self.penalties(&self.chosen.squares());
+        let sums = Mat::from_fn(encoder.nrows(), encoder.ncols(), |i, j| {
+            gram[(i, j)] + penalties[i] * encoder[(i, j)]
+        });
+        encoder.transpose() * sums
+    }
+
     /// An encoder to start from: the leading eigenvectors of XᵀX, about. `None` where
     /// the choices have not this rank.
     pub fn start(&self, rank: usize, seed: u64) -> Option<Mat<f64>> {
@@ -87,8 +107,7 @@ impl ItemRegression<'_> {
 
     fn decode_with(&self, encoder: Mat<f64>, gram: &Mat<f64>) -> Option<ItemFactors> {
         let (items, k) = (encoder.nrows(), encoder.ncols());
-        let all = encoder.transpose() * gram
-            + faer::Scale(self.lambda) * (encoder.transpose() * &encoder);
+        let all = self.penalized(&encoder, gram);
         let inverse = invert_definite(&Square::from_faer(&all))?.to_faer();
         // C⁻¹ s and C⁻¹ e for all items at once.
         let (of_sums, of_rows) = (gram * &inverse, &encoder * &inverse);
@@ -125,6 +144,7 @@ impl ItemRegression<'_> {
     /// A better encoder for a decoder.
     fn encode(&self, from: &ItemFactors, gram: &Mat<f64>) -> Option<Mat<f64>> {
         let (decoder, squares) = (&from.decoder, self.chosen.squares());
+        let penalties = self.penalties(&squares);
         let mut h = Square::from_faer(&(decoder.transpose() * decoder));
         let product = h.to_faer();
         let k = h.size();
@@ -142,12 +162,12 @@ impl ItemRegression<'_> {
                 .map(|i| row_dot(gram, decoder, i) - squares[i] * itself[i])
                 .collect();
             Mat::from_fn(m.nrows(), k, |i, j| {
-                t[(i, j)] - left[i] * decoder[(i, j)] + self.lambda * through[(i, j)]
+                t[(i, j)] - left[i] * decoder[(i, j)] + penalties[i] * through[(i, j)]
             })
         };
         let precondition = |r: &Mat<f64>| {
             let r = r * &inverse;
-            Mat::from_fn(r.nrows(), k, |i, j| r[(i, j)] / (squares[i] + self.lambda))
+            Mat::from_fn(r.nrows(), k, |i, j| r[(i, j)] / (squares[i] + penalties[i]))
         };
         let mut encoder = from.encoder.clone();
         let right = self.chosen.gram(decoder, self.threads);
@@ -201,14 +221,24 @@ mod tests {
         Rows::from_dense(&rows).unwrap()
     }
 
-    /// ‖√D (X − X (W − diag W))‖² + λ ‖W‖², as it is written.
+    /// ‖√D (X − X (W − diag W))‖² + Σ (λ + δ n) ‖row of W‖², as it is written.
     fn plain_cost(problem: &ItemRegression<'_>, factors: &ItemFactors) -> f64 {
         let rows = problem.chosen.by_user();
         let w = &factors.encoder * factors.decoder.transpose();
         let items = problem.chosen.items();
         // The weights of users, from the products that they are in.
-        let mut cost = problem.lambda * w.squared_norm_l2();
         let weights = weights(rows);
+        let mut cost = 0.0;
+        for i in 0..items {
+            let square = |(row, weight): (crate::SparseRow<'_, f32>, &f64)| {
+                let of_item = row.iter().filter(|entry| entry.0 as usize == i);
+                of_item
+                    .map(|(_, v)| weight * f64::from(v).powi(2))
+                    .sum::<f64>()
+            };
+            let n: f64 = rows.iter().zip(&weights).map(square).sum();
+            cost += (problem.lambda + problem.dropout * n) * w.row(i).squared_norm_l2();
+        }
         for (row, weight) in rows.iter().zip(weights) {
             let mut x = vec![0.0; items];
             row.iter().for_each(|(i, v)| x[i as usize] = f64::from(v));
@@ -237,11 +267,19 @@ mod tests {
 
     #[test]
     fn sweeps_lower_the_plain_cost_to_a_minimum_of_both_factors() {
-        for (users, items, rank) in [(30, 12, 3), (30, 12, 1), (9, 14, 5), (40, 6, 6)] {
+        let cases = [
+            (30, 12, 3, 0.0),
+            (30, 12, 1, 0.3),
+            (9, 14, 5, 0.0),
+            (40, 6, 6, 0.3),
+            (40, 12, 4, 1.0),
+        ];
+        for (users, items, rank, dropout) in cases {
             let chosen = Chosen::new(choices(users, items), -0.5);
             let problem = ItemRegression {
                 chosen: &chosen,
                 lambda: 2.0,
+                dropout,
                 threads: 2,
             };
             let start = problem.start(rank, 1).unwrap();
@@ -281,25 +319,28 @@ mod tests {
     fn full_rank_is_the_closed_form_of_ease() {
         let items = 6;
         let chosen = Chosen::new(choices(40, items), 0.0);
-        let problem = ItemRegression {
-            chosen: &chosen,
-            lambda: 3.0,
-            threads: 1,
-        };
-        let mut factors = problem.decode(problem.start(items, 1).unwrap()).unwrap();
-        for _ in 0..200 {
-            factors = problem.sweep(&factors).unwrap();
-        }
-        let identity: Mat<f64> = Mat::identity(items, items);
-        let gram = chosen.gram(&identity, 1) + faer::Scale(3.0) * &identity;
-        let inverse = invert_definite(&Square::from_faer(&gram))
-            .unwrap()
-            .to_faer();
-        let w = &factors.encoder * factors.decoder.transpose();
-        for i in 0..items {
-            for j in (0..items).filter(|&j| j != i) {
-                let ease = -inverse[(i, j)] / inverse[(j, j)];
-                assert!((w[(i, j)] - ease).abs() < 2e-3, "{} {ease}", w[(i, j)]);
+        for dropout in [0.0, 0.4] {
+            let problem = ItemRegression {
+                chosen: &chosen,
+                lambda: 3.0,
+                dropout,
+                threads: 1,
+            };
+            let mut factors = problem.decode(problem.start(items, 1).unwrap()).unwrap();
+            for _ in 0..200 {
+                factors = problem.sweep(&factors).unwrap();
+            }
+            let identity: Mat<f64> = Mat::identity(items, items);
+            let gram = problem.penalized(&identity, &chosen.gram(&identity, 1));
+            let inverse = invert_definite(&Square::from_faer(&gram))
+                .unwrap()
+                .to_faer();
+            let w = &factors.encoder * factors.decoder.transpose();
+            for i in 0..items {
+                for j in (0..items).filter(|&j| j != i) {
+                    let ease = -inverse[(i, j)] / inverse[(j, j)];
+                    assert!((w[(i, j)] - ease).abs() < 2e-3, "{} {ease}", w[(i, j)]);
+                }
             }
         }
     }
@@ -315,6 +356,7 @@ mod tests {
         let problem = ItemRegression {
             chosen: &chosen,
             lambda: 0.1,
+            dropout: 0.2,
             threads: 1,
         };
         let factors = problem.decode(problem.start(2, 1).unwrap()).unwrap();

@@ -275,6 +275,17 @@ impl RatingPredictor<'_> {
         })
     }
 
+    /// A rating without clipping, and the standard deviation of what it is in the mean: without
+    /// the noise of what a user says, which more ratings would not take away.
+    pub fn expected(&self, user: Option<u32>, item: Option<u32>) -> Option<Estimate> {
+        let [users, items] = self.biases.variances.as_ref()?;
+        let ((u, _), (v, _)) = (users.of(user), items.of(item));
+        Some(Estimate {
+            mean: self.raw(user, item),
+            sd: (self.scale * (u + v)).sqrt(),
+        })
+    }
+
     fn raw_baseline(&self, user: Option<u32>, item: Option<u32>) -> f64 {
         let [users, items] = &self.biases.baseline;
         self.card.baseline_mean

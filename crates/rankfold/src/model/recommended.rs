@@ -123,6 +123,9 @@ pub struct Recommended {
     /// What a user begins with, in the coordinates of the decoder: some choices of the average
     /// user, so that one choice does not decide alone.
     pub prior: Vec<f64>,
+    /// What users begin with by their features, in the coordinates of the decoder: a row for
+    /// each user, zeros for those without features. Empty where nobody has features.
+    pub beginnings: Vec<f32>,
     /// Gram matrices of users, with what W is penalized by, and of items: what steps on
     /// new choices go by.
     pub grams: [Square; 2],
@@ -131,18 +134,37 @@ pub struct Recommended {
 /// The names of the two in files.
 const GRAMS: [&str; 2] = ["grams.users", "grams.items"];
 
+/// The name of what users begin with by their features.
+const BEGINNINGS: &str = "users.beginnings";
+
 /// Choices after which what a user begins with counts half.
 const BEGINNING: f64 = 10.0;
 
 impl Recommended {
-    /// Adds what a user begins with, less the more items they chose, to the sum of those.
-    pub(crate) fn begin(&self, user: &mut [f64], chosen: usize) {
-        if chosen > 0 {
-            let share = BEGINNING / (BEGINNING + chosen as f64);
-            user.iter_mut()
+    /// Adds what a user begins with, less the more items they chose, to the sum of those. That
+    /// is by their features, or else the average user. Of whom nothing is known begins with nothing.
+    pub(crate) fn begin(&self, sum: &mut [f64], user: Option<u32>, chosen: usize) {
+        let share = BEGINNING / (BEGINNING + chosen as f64);
+        if let Some(beginning) = self.beginning(user, sum.len()) {
+            let all = sum.iter_mut().zip(beginning);
+            all.for_each(|(v, b)| *v += share * f64::from(*b));
+        } else if chosen > 0 {
+            sum.iter_mut()
                 .zip(&self.prior)
                 .for_each(|(v, p)| *v += share * p);
         }
+    }
+
+    /// What a user begins with by their features.
+    fn beginning(&self, user: Option<u32>, rank: usize) -> Option<&[f32]> {
+        let first = user? as usize * rank;
+        let row = self.beginnings.get(first..first + rank)?;
+        row.iter().any(|v| *v != 0.0).then_some(row)
+    }
+
+    /// Whether something is known of a user by their features.
+    pub fn is_described(&self, user: Option<u32>) -> bool {
+        self.beginning(user, self.prior.len()).is_some()
     }
 
     pub(super) fn tensors(&self) -> Tensors<'_> {
@@ -154,7 +176,7 @@ impl Recommended {
             strengths.extend_from_slice(row.values);
             starts.push(items.len() as u64);
         }
-        vec![
+        let mut out: Tensors<'_> = vec![
             ("users.bytes".into(), Tensor::u8s(bytes)),
             ("users.offsets".into(), Tensor::u64s(offsets)),
             ("histories.starts".into(), Tensor::u64s(starts)),
@@ -164,7 +186,12 @@ impl Recommended {
             ("prior".into(), Tensor::f64s(self.prior.clone())),
             (GRAMS[0].into(), Tensor::square(&self.grams[0])),
             (GRAMS[1].into(), Tensor::square(&self.grams[1])),
-        ]
+        ];
+        if !self.beginnings.is_empty() {
+            let beginnings = Tensor::owned(self.prior.len(), self.beginnings.clone());
+            out.push((BEGINNINGS.into(), beginnings));
+        }
+        out
     }
 
     pub(super) fn read(
@@ -191,8 +218,16 @@ impl Recommended {
         if !popularity.iter().all(|count| *count >= 0.0) {
             return Err(file.error("an item chosen less than never is not possible"));
         }
+        let beginnings: Vec<f32> = match file.has(BEGINNINGS) {
+            true => file.rows(BEGINNINGS, rank)?,
+            false => Vec::new(),
+        };
+        if !beginnings.is_empty() && beginnings.len() != users.len() * rank {
+            return Err(file.error("what users begin with is incomplete"));
+        }
         Ok(Recommended {
             card,
+            beginnings,
             users,
             histories,
             popularity,
@@ -290,19 +325,25 @@ impl<'a> Recommender<'a> {
         self.form.rank()
     }
 
-    /// A user who chose these items: as many numbers as the rank.
-    pub fn user(&self, history: SparseRow<'_, f32>) -> Vec<f64> {
+    /// A user who chose these items: as many numbers as the rank. What is known of them by
+    /// features needs their number.
+    pub fn user(&self, number: Option<u32>, history: SparseRow<'_, f32>) -> Vec<f64> {
         let mut query = Query::default();
         self.form.ask(&mut query, history);
         let mut user = query.projected()[..self.rank()].to_vec();
-        self.known.begin(&mut user, history.len());
-        if let Some((share, fold)) = &self.fold {
+        self.known.begin(&mut user, number, history.len());
+        if let Some((share, fold)) = self.fold.as_ref().filter(|_| !history.is_empty()) {
             let own = fold.solve(history);
             for (v, own) in user.iter_mut().zip(own) {
                 *v += share * (own - *v);
             }
         }
         user
+    }
+
+    /// A user of the model, as it knows them.
+    pub fn known_user(&self, user: u32) -> Vec<f64> {
+        self.user(Some(user), self.known.histories.row(user as usize))
     }
 
     /// Who an item is for: its score is the product with a user.
@@ -372,7 +413,7 @@ impl Model {
                 .collect(),
             Side::Left => {
                 let blocks = map_blocks(ids.len(), 64, threads, |range| {
-                    let users = range.flat_map(|i| recommender.user(known.histories.row(i)));
+                    let users = range.flat_map(|i| recommender.known_user(i as u32));
                     users.map(|v| v as f32).collect::<Vec<f32>>()
                 });
                 blocks.into_iter().flatten().collect()

@@ -29,7 +29,7 @@ fn shown(model: &Model, user: &str, k: usize) -> Vec<String> {
     let user = known.users.find(user).unwrap() as usize;
     let recommender = model.recommender().unwrap();
     let one: Rows<f32> = known.histories.select([user]);
-    let lists = UserLists::new(&recommender, known, &one, true, 1);
+    let lists = UserLists::new(&recommender, known, &|_| Some(user as u32), &one, true, 1);
     let (items, mut out) = (model.recommended_items().unwrap(), Vec::new());
     let Ok(()) = nearest_among(&lists, &[0], k, 1, |_, found| {
         let there = found.iter().filter(|(_, score)| !score.is_nan());
@@ -100,7 +100,7 @@ fn whoever_is_not_known_gets_what_is_chosen_most() {
     }]
     .into_iter()
     .collect();
-    let lists = UserLists::new(&recommender, known, &nobody, true, 1);
+    let lists = UserLists::new(&recommender, known, &|_| None, &nobody, true, 1);
     let mut scores = vec![0.0; lists.candidates()];
     lists.scores(&mut scores, 0, 1);
     assert_eq!(scores, known.popularity);
@@ -306,8 +306,8 @@ fn new_items_are_known_by_their_features() {
     let items = fit.model.recommended_items().unwrap();
     let mut right = 0;
     for user in 0..120 {
-        let number = known.users.find(&format!("u{user}")).unwrap() as usize;
-        let vector = recommender.user(known.histories.row(number));
+        let number = known.users.find(&format!("u{user}")).unwrap();
+        let vector = recommender.known_user(number);
         let score = |taste: usize| {
             let item = items.find(&format!("i{}", 40 + taste)).unwrap();
             recommender.score(&vector, item)
@@ -329,4 +329,119 @@ fn new_items_are_known_by_their_features() {
         ..RecommendData::from(&whole)
     };
     assert!(task.fit_with(data, Run::default()).is_err());
+}
+
+/// Features of users who each like one of four tastes.
+fn people(count: usize) -> Labelled<f32> {
+    let row = |u: usize| {
+        let noise = |j: u64| 0.1 * normal_at(5, 5, u as u64, j) as f32;
+        let taste = |j: usize| if u % 4 == j { 1.0 } else { 0.0 };
+        (0..4)
+            .map(|j| taste(j) + noise(j as u64))
+            .collect::<Vec<f32>>()
+    };
+    let rows = Labelled::new(Rows::from_dense((0..count).map(row)).unwrap());
+    rows.with_ids((0..count).map(|u| format!("u{u}"))).unwrap()
+}
+
+/// Users who chose nothing are shown their taste, by their features.
+#[test]
+fn new_users_are_known_by_their_features() {
+    let whole = choices(&pairs(120, 40, 8));
+    let rows = people(140);
+    for learner in [RecommendLearner::Items, RecommendLearner::Als] {
+        let task = Recommend::new(learner).rank(4);
+        let data = || RecommendData {
+            user_rows: Some(&rows),
+            ..RecommendData::from(&whole)
+        };
+        let fit = task.fit_with(data(), Run::default()).unwrap();
+        assert_eq!(fit.report.more["users_without_choice"], 20);
+        assert!(fit.report.more["explained_by_user_features"].as_f64() > Some(0.5));
+        // Their lists have items of their taste, and the file keeps them.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m");
+        fit.model.save(&file).unwrap();
+        let again = Model::load(&file).unwrap();
+        let mut right = 0;
+        for user in 120..140 {
+            let name = format!("u{user}");
+            let list = shown(&fit.model, &name, 5);
+            assert_eq!(list, shown(&again, &name, 5));
+            let number = |item: &String| item[1..].parse::<usize>().unwrap();
+            right += list.iter().filter(|i| number(i) % 4 == user % 4).count();
+        }
+        assert!(
+            right > 80,
+            "{right} of 100 places have an item of the taste"
+        );
+        // Any number of threads.
+        let other = task.threads(3).fit_with(data(), Run::default()).unwrap();
+        let [one, two] = [&fit, &other].map(|fit| fit.model.recommended().unwrap());
+        assert_eq!(one.beginnings, two.beginnings);
+    }
+    // Choices change a user who was known by features alone, and new users are welcome.
+    let task = Recommend::new(RecommendLearner::Items).rank(4);
+    let data = RecommendData {
+        user_rows: Some(&rows),
+        ..RecommendData::from(&whole)
+    };
+    let model = task.fit_with(data, Run::default()).unwrap().model;
+    let mut learner = model.clone().into_choice_learner().unwrap();
+    for item in [2, 6, 10, 14, 18, 22] {
+        learner.learn("u121", &format!("i{item}"), 1.0).unwrap();
+        learner.learn("stranger", &format!("i{item}"), 1.0).unwrap();
+    }
+    let after = learner.to_model().unwrap();
+    let of_taste = |model: &Model, user: &str| {
+        let list = shown(model, user, 4);
+        let number = |item: &String| item[1..].parse::<usize>().unwrap();
+        list.iter().filter(|i| number(i) % 4 == 2).count()
+    };
+    assert!(of_taste(&model, "u121") < of_taste(&after, "u121"));
+    assert!(of_taste(&after, "stranger") > 2);
+    let folder = tempfile::tempdir().unwrap();
+    after.save(folder.path().join("m")).unwrap();
+    Model::load(folder.path().join("m")).unwrap();
+}
+
+/// Lists of users without a choice are judged by features, and counted.
+#[test]
+fn evaluation_knows_users_by_their_features() {
+    let all = pairs(120, 40, 8);
+    let (test, train): (Vec<_>, Vec<_>) = all.iter().partition(|(user, _)| *user >= 100);
+    let (train, test) = (choices(&train), choices(&test));
+    let rows = people(120);
+    let measured = |user_rows| {
+        let data = RecommendData {
+            user_rows,
+            ..RecommendData::from(&train)
+        };
+        let task = Recommend::new(RecommendLearner::Items).rank(4);
+        let model = task.fit_with(data, Run::default()).unwrap().model;
+        [None, Some(&train)].map(|train| {
+            let found = model.evaluate_lists(&test, train, &[], 10, Some(1), &|| true);
+            found.unwrap()
+        })
+    };
+    let (plain, described) = (measured(None), measured(Some(&rows)));
+    for (plain, described) in plain.iter().zip(&described) {
+        assert_eq!(plain.more["users_without_history"], 20);
+        assert_eq!(described.more["users_without_history"], 0);
+        assert_eq!(described.more["users_by_features"], 20);
+        let [plain, described] = [plain, described].map(|found| found.metrics["ndcg_at_10"]);
+        assert!(described > plain + 0.1, "{described} with, {plain} without");
+    }
+    assert_eq!(described[0].metrics, described[1].metrics);
+    let strangers = people(4).with_ids(["a", "b", "c", "d"]).unwrap();
+    let data = RecommendData {
+        user_rows: Some(&strangers),
+        ..RecommendData::from(&train)
+    };
+    let error = Recommend::default().fit_with(data, Run::default());
+    let message = error.err().unwrap().message;
+    assert_eq!(
+        message,
+        "no row of features is of a user who chose something"
+    );
 }

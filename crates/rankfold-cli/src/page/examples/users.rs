@@ -126,7 +126,10 @@ pub fn choices(
     };
     histories.widen(items.len());
     let recommender = model.recommender()?;
-    let lists = UserLists::new(&recommender, known, &histories, true, threads);
+    let ids = places().map(|user| users.get(user as u32));
+    let numbers: Vec<Option<u32>> = ids.map(|id| known.users.find(id)).collect();
+    let number = |i: usize| numbers[i];
+    let lists = UserLists::new(&recommender, known, &number, &histories, true, threads);
     let name = |id: &str| short(title(titles, id));
     let mut section = Section::new(
         "Lists of some users",

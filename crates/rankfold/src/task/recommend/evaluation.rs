@@ -28,17 +28,19 @@ pub struct UserLists<'a> {
 }
 
 impl<'a> UserLists<'a> {
-    /// Of users with these histories; what they chose is left out where `seen` says so.
+    /// Of users with these histories; what they chose is left out where `seen` says so. `number`
+    /// has the number of each in the model, where they have one.
     pub fn new(
         recommender: &Recommender<'_>,
         known: &'a Recommended,
+        number: &(dyn Fn(usize) -> Option<u32> + Sync),
         histories: &Rows<f32>,
         seen: bool,
         threads: usize,
     ) -> Self {
         let rank = recommender.rank();
         let blocks = map_blocks(histories.len(), BLOCK, threads, |range| {
-            let users = range.map(|i| recommender.user(histories.row(i)));
+            let users = range.map(|i| recommender.user(number(i), histories.row(i)));
             users.collect::<Vec<_>>()
         });
         let vectors: Vec<Vec<f64>> = blocks.into_iter().flatten().collect();
@@ -149,12 +151,20 @@ impl Model {
         let mut wanted = wanted_of(test, users, self.recommended_items()?);
         // Users who are in the test part alone have no history.
         let mut all = histories;
-        let mut strangers = 0;
+        let mut numbers: Vec<Option<u32>> = users.iter().map(|id| known.users.find(id)).collect();
+        let (mut strangers, mut described) = (0, 0);
         for (user, row) in test.users.iter().zip(test.weights.iter()) {
-            if users.find(user).is_some() {
+            if let Some(user) = users.find(user) {
+                let empty = all.row(user as usize).is_empty();
+                described += usize::from(empty && known.is_described(numbers[user as usize]));
                 continue;
             }
-            strangers += 1;
+            let number = known.users.find(user);
+            match known.is_described(number) {
+                true => described += 1,
+                false => strangers += 1,
+            }
+            numbers.push(number);
             all.push(SparseRow {
                 indices: &[],
                 values: &[],
@@ -174,7 +184,8 @@ impl Model {
         }
         all.widen(known.popularity.len());
         let recommender = self.recommender()?;
-        let scorer = UserLists::new(&recommender, known, &all, true, threads);
+        let number = |i: usize| numbers[i];
+        let scorer = UserLists::new(&recommender, known, &number, &all, true, threads);
         let found = lists(&scorer, &wanted, k, threads, go_on).ok_or_else(given_up)?;
         let mut out = Evaluation::new(list_metrics(&found, k), found.rows, "users");
         let measured = Measured {
@@ -215,6 +226,7 @@ impl Model {
         let shown = self.popularity_shown(&scorer, &wanted, k, threads);
         Ok(out
             .with("users_without_history", strangers)
+            .with("users_by_features", described)
             .with("unknown_items", missing + unknown)
             .with("popularity_shown", shown)
             .noting(strangers, || {

@@ -16,6 +16,8 @@ const FEW_USERS: usize = 1_000;
 /// Judges by what was held out.
 pub(super) struct Judge {
     known: Recommended,
+    /// The number of each user who is judged.
+    users: Vec<u32>,
     wanted: Vec<Wanted>,
     threads: usize,
 }
@@ -41,14 +43,21 @@ impl Judge {
             histories: rows.select(judged.iter().copied()),
             popularity: popularity(rows),
             prior: Vec::new(),
+            beginnings: Vec::new(),
             grams: [Square::zero(1), Square::zero(1)],
         };
         let wanted = judged.iter().map(|&user| wanted[user].clone()).collect();
         Judge {
             known,
+            users: judged.iter().map(|&user| user as u32).collect(),
             wanted,
             threads,
         }
+    }
+
+    /// How many users are judged.
+    pub fn len(&self) -> usize {
+        self.wanted.len()
     }
 
     /// Whether nobody wants anything.
@@ -64,6 +73,7 @@ impl Judge {
             .take(FEW_USERS)
             .collect();
         let (mut histories, mut wanted) = (Rows::new(), Vec::new());
+        let numbers = users.iter().map(|&user| self.users[user]).collect();
         for user in users {
             let row = self.known.histories.row(user);
             let mut entries: Vec<(u32, f32)> = row.iter().collect();
@@ -82,6 +92,7 @@ impl Judge {
         };
         Judge {
             known,
+            users: numbers,
             wanted,
             threads: self.threads,
         }
@@ -100,7 +111,15 @@ impl Judge {
         let Ok(recommender) = Recommender::new(FormRef::Factored(form), known) else {
             return Metrics::new();
         };
-        let scorer = UserLists::new(&recommender, known, &known.histories, true, threads);
+        let number = |i: usize| Some(self.users[i]);
+        let scorer = UserLists::new(
+            &recommender,
+            known,
+            &number,
+            &known.histories,
+            true,
+            threads,
+        );
         let found = lists(&scorer, &self.wanted, 10, threads, &|| true);
         found.map_or_else(Metrics::new, |found| list_metrics(&found, 10))
     }
@@ -119,10 +138,18 @@ impl Judge {
         ndcg(&self.measure((encoder, decoder), own))
     }
 
-    /// The same of a form where users begin with this.
-    pub fn ndcg_beginning(&self, form: &Factored<f32>, prior: Vec<f64>) -> f64 {
+    /// The same of a form where users begin with this, or with what features say of them.
+    pub fn ndcg_beginning(
+        &self,
+        form: &Factored<f32>,
+        own: Option<Own>,
+        prior: Vec<f64>,
+        beginnings: Vec<f32>,
+    ) -> f64 {
         let mut known = self.known.clone();
-        known.prior = prior;
+        known.card.own = own;
+        known.grams[1] = form.right().gram_now().into_owned();
+        (known.prior, known.beginnings) = (prior, beginnings);
         ndcg(&self.measure_form(&known, form))
     }
 

@@ -32,6 +32,7 @@ use crate::options::Options;
 use crate::random::splitmix64;
 use crate::{Error, Ids, Result, Rows, SparseVec, choices, options};
 use faer::Mat;
+use features::UserFeatures;
 use fit::{Decided, Fitting};
 use judge::Judge;
 use std::borrow::Cow;
@@ -118,6 +119,8 @@ pub struct RecommendData<'a> {
     pub valid: Option<&'a Choices>,
     /// Features of items, by id: items that nobody chose can then be shown as well.
     pub item_rows: Option<&'a Labelled<f32>>,
+    /// Features of users, by id: users who chose nothing yet then get lists of their own.
+    pub user_rows: Option<&'a Labelled<f32>>,
     /// The rating from which an item counted as chosen, to be kept in the model.
     pub liked_from: Option<f64>,
 }
@@ -128,6 +131,7 @@ impl<'a> From<&'a Choices> for RecommendData<'a> {
             choices: Cow::Borrowed(choices),
             valid: None,
             item_rows: None,
+            user_rows: None,
             liked_from: None,
         }
     }
@@ -231,7 +235,15 @@ impl Recommend {
         hash.rows(&all);
         hash.ids(&choices.users);
         hash.ids(&choices.items);
-        data.item_rows.iter().for_each(|rows| hash.rows(&rows.rows));
+        let described = [data.item_rows, data.user_rows];
+        described
+            .iter()
+            .flatten()
+            .for_each(|rows| hash.rows(&rows.rows));
+        let described = data
+            .user_rows
+            .map(|rows| UserFeatures::new(rows, &choices.users, threads(self.threads)))
+            .transpose()?;
         // What is judged by: validation data, a share that was asked for, or nothing.
         let (learned, judge) = match data.valid {
             Some(valid) => {
@@ -267,6 +279,7 @@ impl Recommend {
             options: self,
             rank,
             threads: threads(self.threads),
+            described: described.as_ref(),
         };
         let (decided, start) = match &resumed {
             Some(resumed) => (resumed.stage::<Decided>()?, None),
@@ -300,18 +313,29 @@ impl Recommend {
         let mut items = choices.items.clone();
         let mut learned = learned.into_owned();
         let (mut encoder, mut decoder) = (encoder, decoder);
-        let mut described = None;
+        let mut items_described = None;
         if let Some(rows) = data.item_rows {
             let counts = popularity(&learned);
             let threads = threads(self.threads);
             let found =
                 features::by_features((encoder, decoder), &counts, &mut items, rows, threads)?;
             (encoder, decoder) = found.factors;
-            described = Some((found.new, found.explained));
+            items_described = Some((found.new, found.explained));
             learned.widen(items.len());
         }
         let encoder = tall(&encoder)?;
         let decoder = tall(&decoder)?;
+        let mut users = choices.users.clone();
+        let (mut beginnings, mut users_described) = (Vec::new(), None);
+        if let Some(described) = &described {
+            let explained;
+            (beginnings, explained) = decided.beginnings(described, &learned, &encoder)?;
+            users_described = Some((described.ids.len() - users.len(), explained));
+            users = described.ids.clone();
+            for _ in learned.len()..users.len() {
+                learned.push(SparseVec::new().as_row());
+            }
+        }
         let known = Recommended {
             card: RecommendCard {
                 regularization: decided.lambda,
@@ -323,7 +347,8 @@ impl Recommend {
                 liked_from: data.liked_from,
                 columns: choices.columns.clone(),
             },
-            users: choices.users.clone(),
+            users,
+            beginnings,
             grams: decided.grams(
                 &learned,
                 &encoder,
@@ -354,11 +379,17 @@ impl Recommend {
             .noting(repeated, || {
                 format!("{repeated} choices repeat an earlier one: their weights were added")
             });
-        let report = match described {
+        let report = match items_described {
             None => report,
             Some((new, explained)) => report
                 .with("items_without_choice", new)
                 .with("explained_by_features", explained),
+        };
+        let report = match users_described {
+            None => report,
+            Some((new, explained)) => report
+                .with("users_without_choice", new)
+                .with("explained_by_user_features", explained),
         };
         Ok(Fit::new(model, report))
     }

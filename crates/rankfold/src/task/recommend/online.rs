@@ -122,13 +122,14 @@ impl ChoiceLearner {
     }
 
     /// A user in the coordinates of the decoder.
-    fn user(&mut self, history: SparseRow<'_, f32>) -> Vec<f64> {
+    fn user(&mut self, number: Option<u32>, history: SparseRow<'_, f32>) -> Vec<f64> {
         let form = self.state.view();
         form.ask(&mut self.query, history);
         let k = form.rank();
         let mut user = self.query.projected()[..k].to_vec();
-        self.known.begin(&mut user, history.len());
-        if let (Some(own), State::Rows(form)) = (self.known.card.own, &self.state) {
+        self.known.begin(&mut user, number, history.len());
+        let own = self.known.card.own.filter(|_| !history.is_empty());
+        if let (Some(own), State::Rows(form)) = (own, &self.state) {
             let rows = form.right().padded_rows();
             let fold = FoldIn::with_gram(own.problem, rows, self.known.grams[1].clone());
             for (v, solved) in user.iter_mut().zip(fold.solve(history)) {
@@ -142,16 +143,14 @@ impl ChoiceLearner {
     /// not be listed, because either is not known or the user has it already.
     pub fn rank_of(&mut self, user: &str, item: &str) -> Option<usize> {
         let item = self.items.find(item)?;
-        let empty = SparseVec::new();
-        let history = match self.users.find(user) {
-            Some(user) => self.histories[user as usize].clone(),
-            None => empty,
-        };
+        let number = self.users.find(user);
+        let history = number.map(|user| self.histories[user as usize].clone());
+        let history = history.unwrap_or_default();
         let chosen = history.as_row().indices;
         if chosen.binary_search(&item).is_ok() {
             return None;
         }
-        let vector = self.user(history.as_row());
+        let vector = self.user(number, history.as_row());
         let mut scores = vec![0.0; self.items.len()];
         if vector.iter().all(|v| *v == 0.0) {
             scores.copy_from_slice(&self.known.popularity);
@@ -187,6 +186,10 @@ impl ChoiceLearner {
         let user = self.users.intern(user) as usize;
         if user == self.histories.len() {
             self.histories.push(SparseVec::new());
+            if !self.known.beginnings.is_empty() {
+                let zeros = std::iter::repeat_n(0.0, self.known.prior.len());
+                self.known.beginnings.extend(zeros);
+            }
         }
         let item = self.items.intern(item);
         if item as usize == self.known.popularity.len() {
@@ -194,7 +197,7 @@ impl ChoiceLearner {
         }
         let strength = self.known.card.weights.strength(weight);
         let history = std::mem::take(&mut self.histories[user]);
-        let before = self.user(history.as_row());
+        let before = self.user(Some(user as u32), history.as_row());
         let learned = self.step(history.as_row(), &before, item, strength);
         count(&mut self.card.counters, 1, &learned);
         self.remember(user, &history, item, strength);
@@ -217,7 +220,7 @@ impl ChoiceLearner {
             return;
         }
         let history = std::mem::take(&mut self.histories[user]);
-        let after = self.user(history.as_row());
+        let after = self.user(Some(user as u32), history.as_row());
         let (old, new) = (
             self.weight_of(chosen),
             self.weight_of(history.as_row().len()),
