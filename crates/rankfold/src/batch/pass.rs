@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(crate) const BLOCK: usize = 64;
 
 /// Entries of a line ahead of which memory is asked for.
-const AHEAD: usize = 8;
+pub(crate) const AHEAD: usize = 8;
 
 /// a·b in a fixed order, for rows of whole registers.
 #[inline(always)]

@@ -5,11 +5,11 @@
 //! known in it. The first term is a parabola in ln n_i; the rows y_j are learned by ridge
 //! regression, a few steps of conjugate gradients at a time.
 
-use super::pass::BLOCK;
+use super::pass::{AHEAD, BLOCK};
 use super::rowwise::Rowwise;
 use super::state::SolverState;
 use crate::Result;
-use crate::kernel::vectorized;
+use crate::kernel::{prefetch, vectorized};
 use crate::linalg::symmetric;
 use crate::parallel::map_rows;
 use crate::sparse::Lines;
@@ -48,7 +48,10 @@ vectorized! {
     /// The sum of the rows of a line.
     fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
         let width = out.len();
-        for &j in index {
+        for (at, &j) in index.iter().enumerate() {
+            if let Some(&later) = index.get(at + AHEAD) {
+                prefetch(rows, later as usize * width, width);
+            }
             for (o, r) in out.iter_mut().zip(&rows[j as usize * width..][..width]) {
                 *o += r;
             }
