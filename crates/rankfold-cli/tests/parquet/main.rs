@@ -5,6 +5,8 @@ mod damage;
 #[path = "../support/mod.rs"]
 mod support;
 
+use rankfold::data::text::Documents;
+use rankfold::data::{Features, read_with};
 use std::path::{Path, PathBuf};
 use support::Place;
 
@@ -241,13 +243,8 @@ fn what_cannot_be_read_is_refused_in_words() {
 }
 
 #[test]
-fn notes_name_what_is_left_out_and_drop_leaves_out_the_rest() {
-    let place = place(&[
-        "ratings.parquet",
-        "some-lists.parquet",
-        "tasks.parquet",
-        "numbers.parquet",
-    ]);
+fn notes_name_what_is_left_out() {
+    let place = place(&["ratings.parquet", "tasks.parquet"]);
     let said = place.run(&[
         "train",
         "completion",
@@ -271,4 +268,19 @@ fn notes_name_what_is_left_out_and_drop_leaves_out_the_rest() {
     let note =
         "tasks.parquet: column `__index_level_0__` holds the index of pandas and is left out";
     assert!(said.stderr.contains(note), "{}", said.stderr);
+}
+
+#[test]
+fn names_may_be_numbers_and_lists_may_be_dropped() {
+    let names = |file: &str, drop: &[&str]| {
+        let mut source = Documents::new(files().join(file));
+        source.drop = drop.iter().map(|name| (*name).to_owned()).collect();
+        let read = read_with::<f32>(&source, None).expect("a table");
+        match read.features {
+            Features::Columns(names) => names.iter().map(str::to_owned).collect::<Vec<_>>(),
+            other => panic!("expected columns, found {other:?}"),
+        }
+    };
+    assert_eq!(names("numbers.parquet", &[]), ["0", "1"]);
+    assert_eq!(names("some-lists.parquet", &["tags"]), ["a"]);
 }
