@@ -57,6 +57,14 @@ pub const TARGETS: &[Target] = &[
         run: |b| rows(b, "npz"),
     },
     Target {
+        name: "parquet",
+        run: |b| rows(b, "parquet"),
+    },
+    Target {
+        name: "arrow",
+        run: |b| rows(b, "arrow"),
+    },
+    Target {
         name: "csv.gz",
         run: |b| rows(b, "csv.gz"),
     },

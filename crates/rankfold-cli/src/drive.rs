@@ -115,6 +115,8 @@ impl<'a> Drive<'a> {
                         output.note(&format!("a point of the curve was lost: {error}"));
                     }
                 }
+                // Beside a bar only: what came of it is told below.
+                Event::Trying(what) => bar.set_message(format!("trying {what}")),
                 Event::Tried(trial) => output.milestone(&bar, &format!("tried {trial}")),
                 Event::Note(text) => output.note(text),
                 Event::Saved(path) => *saved.borrow_mut() = Some(path.clone()),
@@ -130,6 +132,9 @@ impl<'a> Drive<'a> {
         // Nothing is put beside a device or a pipe.
         if paths::is_file_or_nothing(self.model) {
             run = run.rescue(beside(self.model));
+        }
+        if files.report.is_some() {
+            run = run.compared();
         }
         if let Some(path) = &files.checkpoint {
             run = run.checkpoint(path, files.checkpoint_every);

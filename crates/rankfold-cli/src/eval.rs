@@ -95,7 +95,7 @@ pub struct Eval {
     /// The model
     model: PathBuf,
 
-    /// Labeled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin;
+    /// Labeled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz; `-` is svmlight from stdin;
     /// for a kernel its items, or --labels instead
     data: Option<PathBuf>,
 
@@ -146,7 +146,7 @@ pub struct Eval {
     #[arg(long, value_name = "USER,ITEM,…")]
     columns: Option<String>,
 
-    /// Ratings stand in a table with a row for each user and a column for each item
+    /// Ratings or choices stand in a table with a row for each user and a column for each item
     #[arg(long)]
     wide: bool,
 
@@ -220,7 +220,9 @@ impl Eval {
                 &["labels", "pairs", "clusters", "neighbors"]
             }
             Knowledge::Completion(_) => &["columns", "wide", "train", "top", "item_names"],
-            Knowledge::Recommend(_) => &["columns", "train", "top", "baselines", "item_names"],
+            Knowledge::Recommend(_) => {
+                &["columns", "wide", "train", "top", "baselines", "item_names"]
+            }
             Knowledge::Multitask(_) => &[
                 "train",
                 "per_task",
@@ -438,7 +440,8 @@ impl Eval {
                 }
             }
             Knowledge::Recommend(known) => {
-                let columns = choice_columns(self.columns.as_deref(), Some(model), output)?;
+                let columns =
+                    choice_columns(self.columns.as_deref(), self.wide, Some(model), output)?;
                 let liked = known.card.liked_from;
                 let test = Choices::read(self.data(), &columns, liked)?;
                 let items = model.recommended_items()?;

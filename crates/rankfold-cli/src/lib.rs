@@ -69,6 +69,7 @@ pub use interrupt::leave;
 /// exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     interrupt::install();
+    leave_decoders_silent();
     let args: Vec<OsString> = args.into_iter().collect();
     let mut command = cli::command();
     let parsed = command.try_get_matches_from_mut(&args);
@@ -94,6 +95,22 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(()) => 0,
         Err(error) => output.fail(&error),
     }
+}
+
+/// Decoders of column files panic on some damaged ones. The library makes an error of it, which
+/// says all there is to say.
+fn leave_decoders_silent() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let file = panic.location().map_or("", |place| place.file());
+        let of_decoder = |name: &str| file.contains(&format!("/{name}-"));
+        if !["arrow", "parquet", "flatbuffers"]
+            .into_iter()
+            .any(of_decoder)
+        {
+            usual(panic);
+        }
+    }));
 }
 
 /// The command as a shell would take it again, by the name of the program alone.

@@ -48,7 +48,7 @@ pub struct Neighbors {
     /// The model
     model: PathBuf,
 
-    /// Rows, queries and candidates alike: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz;
+    /// Rows, queries and candidates alike: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz;
     /// not for a kernel, which has its own items
     data: Option<PathBuf>,
 

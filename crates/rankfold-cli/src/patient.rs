@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use rankfold::data::{Lines, open};
+use rankfold::data::{Lines, Reading, holds_columns, open};
 use rankfold::{Error, Result};
 
 use crate::interrupt::Interrupt;
@@ -21,7 +21,10 @@ const BLOCKS: usize = 4;
 type Block = io::Result<Vec<u8>>;
 
 /// Lines of a file, of `-` for stdin, or of a pipe. After Ctrl-C they end.
-pub fn lines(path: &Path, interrupt: &Interrupt) -> Result<Lines> {
+pub fn lines(path: &Path, reading: &Reading, interrupt: &Interrupt) -> Result<Lines> {
+    if holds_columns(path, reading) {
+        return Lines::open_with(path, reading);
+    }
     let (opened, wait) = sync_channel(1);
     let (send, blocks) = sync_channel(BLOCKS);
     let (give_back, used) = sync_channel(BLOCKS);

@@ -79,7 +79,7 @@ pub struct Predict {
     /// Pairs of row ids, `left right` a line, or triplets `query positive negative`; `-` is stdin
     input: PathBuf,
 
-    /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz
+    /// The rows that are named: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz
     /// [needed for all models but those of ratings and kernels]
     #[arg(long, value_name = "DATA")]
     rows: Option<PathBuf>,
@@ -153,7 +153,7 @@ impl Predict {
         };
         match &model.knowledge {
             Knowledge::Recommend(_) => {
-                let columns = choice_columns(self.columns.as_deref(), Some(&model), output)?;
+                let columns = choice_columns(self.columns.as_deref(), false, Some(&model), output)?;
                 let pairs = ScoredChoices {
                     model: &model,
                     model_file: &self.model,

@@ -30,7 +30,7 @@ pub struct Rank {
     /// The model
     model: PathBuf,
 
-    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
+    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz; `-` is svmlight from stdin
     #[arg(default_value = "-")]
     data: PathBuf,
 

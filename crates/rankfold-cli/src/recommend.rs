@@ -51,7 +51,7 @@ pub struct Recommend {
     model: PathBuf,
 
     /// What users chose, for a model of `train recommend`; for one of `train completion` ratings, or
-    /// pairs of a user and an item, that are left out: .csv, .tsv, .jsonl or .dat, plain, .gz or .zst;
+    /// pairs of a user and an item, that are left out: .csv, .tsv, .jsonl, .dat, .parquet or .arrow;
     /// `-` is .dat from stdin
     data: Option<PathBuf>,
 
@@ -59,7 +59,7 @@ pub struct Recommend {
     #[arg(long, value_name = "USER,ITEM,…")]
     columns: Option<String>,
 
-    /// DATA is a table with a row for each user and a column for each item, for a model of ratings
+    /// DATA is a table with a row for each user and a column for each item
     #[arg(long)]
     wide: bool,
 
@@ -118,6 +118,7 @@ impl Recommend {
             "model",
             "data",
             "columns",
+            "wide",
             "query",
             "k",
             "only",
@@ -127,7 +128,7 @@ impl Recommend {
         ];
         let own: &[&str] = match &model.knowledge {
             Knowledge::Recommend(_) => &["diversity", "because"],
-            _ => &["wide", "rank_by", "explore"],
+            _ => &["rank_by", "explore"],
         };
         model_lists(&model).map_err(|e| e.in_file(&self.model))?;
         output.given.only(&model, &always, own)?;
@@ -192,7 +193,7 @@ impl Recommend {
     ) -> Result<()> {
         let in_model = |e: Error| e.in_file(&self.model);
         let (known, items) = (model.recommended()?, model.recommended_items()?);
-        let columns = choice_columns(self.columns.as_deref(), Some(model), output)?;
+        let columns = choice_columns(self.columns.as_deref(), self.wide, Some(model), output)?;
         let (k, threads) = (self.k as usize, crate::threads(self.threads));
         let data = match &self.data {
             None => None,

@@ -17,7 +17,7 @@ use crate::unknown::check_entries;
 /// Which rows of a file are read, and what its columns or fields mean.
 #[derive(Args)]
 pub struct Fields {
-    /// Only rows with this value in a column or field; DATA is .csv, .tsv or .jsonl
+    /// Only rows with this value in a column or field; DATA is .csv, .tsv, .jsonl, .parquet or .arrow
     #[arg(long = "where", id = "condition", value_name = "FIELD=VALUE")]
     condition: Option<Condition>,
 
@@ -25,11 +25,11 @@ pub struct Fields {
     #[arg(long, value_name = "FIELD", default_value = "text")]
     text: String,
 
-    /// The column or field of the label, in .csv, .tsv or .jsonl
+    /// The column or field of the label, in .csv, .tsv, .jsonl, .parquet or .arrow
     #[arg(long, value_name = "FIELD", default_value = "label")]
     label: String,
 
-    /// The column or field of the id, in .csv, .tsv or .jsonl [default: `id`, where it is there]
+    /// The column or field of the id, in .csv, .tsv, .jsonl, .parquet or .arrow [default: `id`, where it is there]
     #[arg(long, value_name = "FIELD")]
     id: Option<String>,
 
@@ -180,6 +180,7 @@ pub fn rating_columns(
 /// The columns of choices that were typed, or those that a model keeps.
 pub fn choice_columns(
     text: Option<&str>,
+    wide: bool,
     model: Option<&Model>,
     output: &Output,
 ) -> Result<ChoiceColumns> {
@@ -192,6 +193,7 @@ pub fn choice_columns(
         None => Ok(ChoiceColumns::kept(kept)),
     };
     Ok(ChoiceColumns {
+        wide,
         reading: output.reading.clone(),
         ..columns.map_err(|message| Error::option("columns", message))?
     })

@@ -28,7 +28,7 @@ use crate::paths;
   rankfold split usps.csv.gz -o usps --where split=test
       the rows whose column `split` says `test`")]
 pub struct Split {
-    /// The data: .csv, .tsv, .svm, .jsonl or .dat, plain, .gz or .zst; `-` is stdin
+    /// The data: .csv, .tsv, .svm, .jsonl or .dat, plain, .gz or .zst, .parquet or .arrow, whose parts are .csv; `-` is stdin
     data: PathBuf,
 
     /// Write PREFIX.train.EXT and PREFIX.test.EXT

@@ -36,7 +36,7 @@ use crate::table::Table;
       one of the geometries by itself")]
 pub struct TrainCompletion {
     /// Ratings: .csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces (also .data, .base, .txt, .inter),
-    /// plain, .gz or .zst, or a matrix in .npz or .mtx; `-` is .dat from stdin
+    /// plain, .gz or .zst, .parquet or .arrow, or a matrix in .npz or .mtx; `-` is .dat from stdin
     data: PathBuf,
 
     /// The model file to write

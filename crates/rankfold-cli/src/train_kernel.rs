@@ -42,7 +42,7 @@ use crate::table::Table;
   rankfold train kernel --mds distances.txt -o map.safetensors --coordinates map.csv
       a map in the plane of lines `left right distance`, or of a square matrix (.csv, .npy)")]
 pub struct TrainKernel {
-    /// Rows, an item each: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz;
+    /// Rows, an item each: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz;
     /// `-` is svmlight from stdin
     #[arg(conflicts_with_all = ["matrix", "mds"])]
     data: Option<PathBuf>,

@@ -42,7 +42,7 @@ use crate::table::Table;
   rankfold train metric train.csv -o m.safetensors --learner itml --rank 20
       a baseline: ITML after PCA; without --rank on all features")]
 pub struct TrainMetric {
-    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
+    /// Labelled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz; `-` is svmlight from stdin
     data: PathBuf,
 
     /// The model file to write

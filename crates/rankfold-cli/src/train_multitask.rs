@@ -36,7 +36,7 @@ use crate::task_columns::ColumnsOfTasks;
       fits a new task from a few rows")]
 pub struct TrainMultitask {
     /// Rows of all tasks: .csv, .tsv, or .jsonl with lines {\"task\":…,\"row\":{…},\"target\":…}, plain,
-    /// .gz or .zst; `-` is .jsonl from stdin
+    /// .gz or .zst, .parquet or .arrow; `-` is .jsonl from stdin
     data: PathBuf,
 
     /// The model file to write

@@ -39,7 +39,7 @@ use crate::table::Table;
       --resume run.ckpt
       goes on where it was stopped; the first time it starts from the beginning")]
 pub struct TrainPairs {
-    /// The rows on the left: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
+    /// The rows on the left: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz; `-` is svmlight from stdin
     data: PathBuf,
 
     /// Pairs and their values, lines `left right value` of ids and a number, separated by tabs, commas

@@ -35,7 +35,7 @@ use crate::table::Table;
   rankfold train ranking train.svm -o m.safetensors --learner perceptron --step-size 0.1
       a full matrix, to compare with")]
 pub struct TrainRanking {
-    /// Rows with labels: .svm, .csv, .tsv, .jsonl, .npz (all but .npz plain, .gz or .zst); `-` is svmlight from stdin
+    /// Rows with labels: .svm, .csv, .tsv, .jsonl (plain, .gz or .zst), .parquet, .arrow or .npz; `-` is svmlight from stdin
     data: PathBuf,
 
     /// The model file to write

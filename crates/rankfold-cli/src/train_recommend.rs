@@ -32,6 +32,8 @@ use crate::table::Table;
   rankfold train recommend ratings.csv -o model.safetensors --liked-from 4
       what was rated 4 or better counts as chosen
   rankfold train recommend plays.tsv -o model.safetensors --columns listener,song,plays
+  rankfold train recommend table.csv -o model.safetensors --wide
+      a row for each user, a column for each item, 1 where it was chosen
   rankfold train recommend clicks.csv -o model.safetensors --learner als --rank 32
   rankfold train recommend clicks.csv -o model.safetensors --item-rows films.csv
       features of items: new films can be shown before anybody chose them
@@ -41,7 +43,7 @@ use crate::table::Table;
       what a user chose twenty choices ago counts half")]
 pub struct TrainRecommend {
     /// Choices: .csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces (also .data, .base, .txt, .inter),
-    /// plain, .gz or .zst, or a matrix in .npz or .mtx; `-` is .dat from stdin
+    /// plain, .gz or .zst, .parquet or .arrow, or a matrix in .npz or .mtx; `-` is .dat from stdin
     data: PathBuf,
 
     /// The model file to write
@@ -52,6 +54,11 @@ pub struct TrainRecommend {
     /// header [default: those that are called as people call them; the model keeps them]
     #[arg(long, value_name = "USER,ITEM[,WEIGHT[,TIME]]")]
     columns: Option<String>,
+
+    /// DATA is a table with a row for each user and a column for each item; cells that are empty or 0
+    /// are not chosen
+    #[arg(long)]
+    wide: bool,
 
     /// Lines with a rating of at least this are choices, others are left out
     #[arg(long, value_name = "RATING")]
@@ -93,7 +100,7 @@ impl TrainRecommend {
         )?;
         options.check()?;
         let titles = maps::read_titles(self.item_names.as_ref())?;
-        let columns = choice_columns(self.columns.as_deref(), None, output)?;
+        let columns = choice_columns(self.columns.as_deref(), self.wide, None, output)?;
         let choices = Choices::read(&self.data, &columns, self.liked_from)?;
         if choices.ignores_ratings {
             output.note(

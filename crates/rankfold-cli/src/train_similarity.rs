@@ -43,7 +43,7 @@ use crate::table::Table;
   rankfold train similarity people.csv --objects films.csv -o m.safetensors --rank 10 --triplets likes.txt
       two kinds of things: lines such as `ann alien titanic`, a row and two objects")]
 pub struct TrainSimilarity {
-    /// Labeled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; `-` is svmlight from stdin
+    /// Labeled rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz; `-` is svmlight from stdin
     data: PathBuf,
 
     /// The model file to write

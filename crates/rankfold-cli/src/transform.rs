@@ -35,7 +35,7 @@ pub struct Transform {
     /// The model
     model: PathBuf,
 
-    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst) or .npz; not for a kernel, which
+    /// Rows: .svm, .csv, .tsv, .jsonl, .mtx, .npy (plain, .gz or .zst), .parquet, .arrow or .npz; not for a kernel, which
     /// has its own items
     data: Option<PathBuf>,
 

@@ -48,7 +48,7 @@ use crate::{paths, patient};
 /// trained in batch moves a tenth of the way to where a pair should be.
 ///
 /// Rating models read {"user":…,"item":…,"rating":…}, or ratings as in training (.csv, .tsv,
-/// .dat, with --columns); new users and items are welcome. Models of `polar`, `balanced`,
+/// .dat, .parquet, with --columns); new users and items are welcome. Models of `polar`, `balanced`,
 /// `gradient` and `loreta` take a step for each rating, others solve least squares for its
 /// user and item.
 ///
@@ -126,7 +126,7 @@ pub struct Update {
     #[arg(long, value_name = "USER,ITEM,…")]
     columns: Option<String>,
 
-    /// Ratings stand in a table with a row for each user and a column for each item
+    /// Ratings or choices stand in a table with a row for each user and a column for each item
     #[arg(long)]
     wide: bool,
 
@@ -186,7 +186,7 @@ impl Update {
             }
             Knowledge::Ranking(_) => &["rows", "step_size", "save_every"],
             Knowledge::Completion(_) => &["columns", "wide", "step_size", "save_every"],
-            Knowledge::Recommend(_) => &["columns", "half_life", "save_every"],
+            Knowledge::Recommend(_) => &["columns", "wide", "half_life", "save_every"],
             Knowledge::Multitask(_) => &[
                 "save_every",
                 "task_column",
@@ -216,7 +216,8 @@ impl Update {
                 update.run(model, output)
             }
             Knowledge::Recommend(_) => {
-                let columns = choice_columns(self.columns.as_deref(), Some(&model), output)?;
+                let columns =
+                    choice_columns(self.columns.as_deref(), self.wide, Some(&model), output)?;
                 let update = UpdateChoices {
                     model: &self.model,
                     stream: &self.stream,
@@ -320,7 +321,8 @@ impl Update {
             }
             _ => {}
         }
-        let lines = patient::lines(&self.stream, &interrupt)?.read_by(&output.reading);
+        let lines = patient::lines(&self.stream, &output.reading, &interrupt)?;
+        let lines = lines.read_by(&output.reading);
         let mut stream = learner.stream(lines)?;
         let (may_skip, mut skipped) = (matches!(stream, ExampleStream::Labels(_)), 0);
         let followed = follow(stream.noun()).run(&mut learner, |learner| {

@@ -44,7 +44,7 @@ impl UpdateChoices<'_> {
             learner.set_half_life(half_life)?;
         }
         let interrupt = Interrupt::watch();
-        let lines = patient::lines(self.stream, &interrupt)?;
+        let lines = patient::lines(self.stream, &self.columns.reading, &interrupt)?;
         let mut lines = ChoiceLines::stream(lines, self.columns, liked)?;
         let follow = Follow {
             model: self.output,

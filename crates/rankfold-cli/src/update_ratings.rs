@@ -44,7 +44,7 @@ impl UpdateRatings<'_> {
             _ => "each rating is a step of the online rule of the model",
         });
         let interrupt = Interrupt::watch();
-        let lines = patient::lines(self.stream, &interrupt)?;
+        let lines = patient::lines(self.stream, &self.columns.reading, &interrupt)?;
         let mut lines = RatingLines::stream(lines, self.columns)?;
         let follow = Follow {
             model: self.output,

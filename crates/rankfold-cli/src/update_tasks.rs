@@ -32,8 +32,9 @@ impl UpdateTasks<'_> {
         output
             .note("rows are folded into their tasks by least squares; the subspace stays as it is");
         let interrupt = Interrupt::watch();
-        let mut lines = match self.stream == Path::new("-") {
-            true => TaskLines::from_lines(patient::lines(self.stream, &interrupt)?),
+        let reading = &self.columns.reading;
+        let mut lines = match self.stream == Path::new("-") && reading.format().is_none() {
+            true => TaskLines::from_lines(patient::lines(self.stream, reading, &interrupt)?),
             false => TaskLines::open(self.stream, &self.columns, true)?,
         };
         let map = FeatureMap::new(&features, lines.features(), lines.is_table());

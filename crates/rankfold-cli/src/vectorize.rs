@@ -32,7 +32,7 @@ use crate::paths;
   rankfold vectorize news.jsonl -o test.svm --where split=test --vocabulary news.json")]
 pub struct Vectorize {
     /// JSON lines, one document each, or a table with a column of texts in .csv or .tsv, plain, .gz
-    /// or .zst; `-` is stdin
+    /// or .zst, .parquet or .arrow; `-` is stdin
     #[arg(value_name = "IN.jsonl")]
     input: PathBuf,
 

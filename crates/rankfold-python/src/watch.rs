@@ -89,6 +89,7 @@ fn described(event: &Event) -> Option<Value> {
     let (name, mut told) = match event {
         Event::Progress { done, total } => ("progress", json!({ "done": done, "total": total })),
         Event::Measured(point) => ("measured", json!(point)),
+        Event::Trying(text) => ("trying", json!({ "text": text })),
         Event::Tried(trial) => ("tried", json!(trial)),
         Event::Note(text) => ("note", json!({ "text": text })),
         Event::Saved(path) => ("saved", json!({ "path": path })),

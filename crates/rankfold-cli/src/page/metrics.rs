@@ -42,6 +42,10 @@ pub fn words(name: &str) -> (String, &'static str) {
             "k-NN error",
             "share of rows whose nearest vote for another class",
         ),
+        "disorder" => (
+            "disorder",
+            "k-NN error, and the share of strangers among the nearest rows",
+        ),
         "nmi" => ("NMI", "how well clusters agree with labels, from 0 to 1"),
         "consensus" => (
             "distance of neighbors",
@@ -68,7 +72,7 @@ pub fn more_is_better(name: &str) -> Option<bool> {
         "map" | "precision" | "recall" | "ndcg" | "hit_rate" | "coverage" | "auc" | "nmi"
         | "accuracy" => Some(true),
         "rmse" | "mae" | "nmse" | "knn_error" | "cost" | "loss" | "stress" | "consensus"
-        | "error" | "wrong_triplets" => Some(false),
+        | "error" | "wrong_triplets" | "disorder" => Some(false),
         _ => None,
     }
 }

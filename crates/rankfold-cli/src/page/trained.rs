@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rankfold::Model;
-use rankfold::task::{CurvePoint, Fit, Report, Trial, Unit};
+use rankfold::task::{Baseline, CurvePoint, Fit, Report, Trial, Unit};
 use serde_json::Value;
 
 use super::figures::exact;
@@ -58,7 +58,7 @@ pub fn page(fit: &Fit, task: &str, command: &str, seconds: f64, points: &[CurveP
         command: command.to_owned(),
         sections: Vec::new(),
     };
-    page.add(curve(points, report.unit));
+    page.add(curve(points, report));
     page.add(trials(&report.trials));
     page
 }
@@ -113,11 +113,21 @@ fn lead(fit: &Fit, steps: &str, seconds: f64) -> String {
 }
 
 /// What was measured on the way, a chart for each number.
-fn curve(points: &[CurvePoint], unit: Unit) -> Section {
+fn curve(points: &[CurvePoint], report: &Report) -> Section {
+    let unit = report.unit;
+    let dashed = match &report.baseline {
+        None => "the first measurement".to_owned(),
+        Some(simple) => format!(
+            "a simple model, `{}`, or the first measurement",
+            simple.name
+        ),
+    };
     let mut section = Section::new(
         "How it learned",
-        "Measured on the way; the dashed line is the first measurement. With validation data the best \
-         model is kept, which need not be the last.",
+        format!(
+            "Measured on the way; the dashed line is {dashed}. With validation data the best model is \
+             kept, which need not be the last."
+        ),
     );
     let names = points.iter().flat_map(|p| p.metrics.keys());
     let names: BTreeSet<&String> = names
@@ -152,7 +162,14 @@ fn curve(points: &[CurvePoint], unit: Unit) -> Section {
         let lines = Lines {
             x: unit.name().into(),
             y: called.clone(),
-            level: (finite > 1).then(|| ("first".to_owned(), first.1)),
+            level: match report.baseline.as_ref() {
+                Some(Baseline {
+                    name: simple,
+                    metrics,
+                    ..
+                }) if metrics.contains_key(&name) => Some((simple.clone(), metrics[&name])),
+                _ => (finite > 1).then(|| ("first".to_owned(), first.1)),
+            },
             lines: vec![Line {
                 marked: points.len() <= 12,
                 points,

@@ -99,7 +99,7 @@ fn rows_may_be_chosen_and_their_columns_named() {
     eval("j", "other.jsonl --id none").refused("other.jsonl:1: expected a field `none`");
     for flag in ["--label kind", "--id name", "--where split=test"] {
         let message = format!(
-            "rows.svm: {} applies only to files with names: .csv, .tsv and .jsonl",
+            "rows.svm: {} applies only to files with names: .csv, .tsv, .jsonl, .parquet and .arrow",
             &flag[..flag.find(' ').unwrap()]
         );
         refuse(&format!("rows.svm {flag}"), &message);

@@ -269,6 +269,18 @@ fn choices_as_people_have_them() {
     );
     chosen("counts.mtx", &matrix(), &[], Read("items columns from 1"));
     chosen(
+        "baskets.csv",
+        &wide("customer", "0"),
+        &["--wide"],
+        Read("users in column 1, and 4 columns of items"),
+    );
+    chosen(
+        "baskets.csv",
+        &wide("customer", "maybe"),
+        &["--wide"],
+        Refused("column `m3`: expected a number, yes or no, found `maybe`"),
+    );
+    chosen(
         "unclear.csv",
         &with("a,b", "x,y\n"),
         &[],

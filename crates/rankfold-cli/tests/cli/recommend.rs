@@ -431,3 +431,24 @@ fn users_without_a_choice_are_known_by_their_features() {
     let message = "--rank-by does not apply to";
     assert!(said.stderr.contains(message), "{}", said.stderr);
 }
+
+#[test]
+fn a_table_of_choices_may_be_wide() {
+    let place = Place::new();
+    place.write(
+        "wide.csv",
+        "user,a,b,c,d\nann,1,0,,2\nbob,x,yes,no,\ncarl,,1,1,0\ndora,1,1,,1\n",
+    );
+    place.write(
+        "long.csv",
+        "user,item,weight\nann,a,1\nann,d,2\nbob,a,1\nbob,b,1\ncarl,b,1\ncarl,c,1\ndora,a,1\ndora,b,1\ndora,d,1\n",
+    );
+    let train = |data: &str, more: &[&str]| {
+        let mut words = vec!["train", "recommend", data, "-o", "out", "--rank", "1"];
+        words.extend(more);
+        let said = place.run(&words);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        std::fs::read(place.path("out")).expect("a model")
+    };
+    assert!(train("wide.csv", &["--wide"]) == train("long.csv", &[]));
+}

@@ -149,6 +149,7 @@ fn rows_have_pages() {
     let sections = ["How it learned", "A map of the rows", "What was learned"];
     let made = page(&place, &train, &sections);
     assert!(made.contains("mAP, by steps") && made.contains("Singular values"));
+    assert!(made.contains("the dashed line is a simple model, `cosine`"));
     assert!(
         made.contains("<title>&lt;b&gt;&amp;x0: one</title>"),
         "names on hover"

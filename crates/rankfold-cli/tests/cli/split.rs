@@ -68,7 +68,7 @@ fn bad_input_changes_nothing() {
     split("empty.csv").refused("empty.csv: no rows");
     split("quote.csv").refused("quote.csv:2: a quote is opened and never closed");
     split("r.xls").refused(
-        "r.xls: unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or with .gz or .zst, or .npz; --format names the format of other files",
+        "r.xls: unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or with .gz or .zst, .parquet, .arrow or .npz; --format names the format of other files",
     );
     for name in ["m.mtx.gz", "m.npy", "m.npz"] {
         split(name).refused(&format!(
@@ -91,7 +91,7 @@ fn bad_input_changes_nothing() {
     let said = place.run(&["split", "r.csv", "-o", "p", "--test", "0.5", "--by", "task"]);
     said.refused("r.csv: no column is called `task`: expected one of `user`, `item`, `rating`");
     let said = place.run(&["split", "-", "-o", "p", "--format", "../x"]);
-    said.refused("unknown format `../x`: expected svm, csv, tsv, jsonl, dat, mtx, npy or npz");
+    said.refused("unknown format `../x`: expected svm, csv, tsv, jsonl, dat, parquet, arrow, mtx, npy or npz");
     let said = place.run(&["split", "r.csv", "-o", "no/p", "--test", "0.5"]);
     said.refused("no/p.train.csv: cannot write: its folder does not exist");
 

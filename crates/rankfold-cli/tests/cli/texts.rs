@@ -252,7 +252,7 @@ fn what_is_refused() {
     train(&place, "t.csv", "m", &WITH)
         .refused("t.csv:1: no column is called `text`: found `label`, `a`; see --text");
     train(&place, "train.svm", "m", &[&WITH[..], &TRAIN].concat())
-        .refused("train.svm: --where applies only to files with names: .csv, .tsv and .jsonl");
+        .refused("train.svm: --where applies only to files with names: .csv, .tsv, .jsonl, .parquet and .arrow");
     // Without the vocabulary the documents are taken for rows.
     train(&place, "d.jsonl", "m", &TRAIN).refused(
         "d.jsonl:2: expected a field `row` or `embedding`, found `id`, `label`, `split`, `text`",

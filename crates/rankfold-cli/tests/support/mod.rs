@@ -66,6 +66,10 @@ impl Place {
     }
 
     pub fn run_with(&self, arguments: &[&str], stdin: &str) -> Said {
+        self.run_with_bytes(arguments, stdin.as_bytes())
+    }
+
+    pub fn run_with_bytes(&self, arguments: &[&str], stdin: &[u8]) -> Said {
         let mut child = self
             .command(arguments)
             .stdin(Stdio::piped())
@@ -78,7 +82,7 @@ impl Place {
         let out = std::thread::scope(|scope| {
             scope.spawn(move || {
                 // A binary that ends before it has read everything closes the pipe.
-                let _ = pipe.write_all(stdin.as_bytes());
+                let _ = pipe.write_all(stdin);
             });
             child.wait_with_output().expect("the binary ends")
         });

@@ -8,12 +8,12 @@ use super::about;
 use super::columns::{Column, Source};
 use super::format::Format;
 use super::number::{moment, number, shown};
-use super::open::{Lines, open};
+use super::open::Lines;
 use super::ratings::{line_format, put, stream_format, text};
 use super::reading::Reading;
 use super::recognize::Role;
 use super::roles::Wanted;
-use super::wide::MatrixEntries;
+use super::wide::{MatrixEntries, WideTable};
 use crate::ids::IdText;
 use crate::sparse::Shape;
 use crate::{Error, Ids, Result, Rows, memory};
@@ -33,6 +33,9 @@ pub struct ChoiceColumns {
     /// Whether these names were given, and must be there. Others are tried first, and then
     /// columns are recognized by what people call them.
     pub given: bool,
+    /// Whether a file is a table with a row for each user and a column for each item. What
+    /// stands in a cell is the weight; cells that are empty or 0 are not chosen.
+    pub wide: bool,
     /// The format of files, and what is done with bad lines.
     pub reading: Reading,
 }
@@ -45,6 +48,7 @@ impl Default for ChoiceColumns {
             weight: None,
             time: None,
             given: false,
+            wide: false,
             reading: Reading::default(),
         }
     }
@@ -83,7 +87,7 @@ impl std::str::FromStr for ChoiceColumns {
                 weight: named(2),
                 time: named(3),
                 given: true,
-                reading: Reading::default(),
+                ..Default::default()
             }),
             _ => Err(format!(
                 "expected two to four names, {USAGE}, found `{text}`"
@@ -127,7 +131,6 @@ pub struct ChoiceLines {
 }
 
 /// Where choices come from.
-#[expect(clippy::large_enum_variant, reason = "there is one of them a file")]
 enum From {
     Columns {
         source: Source,
@@ -138,6 +141,7 @@ enum From {
         rating: Option<Column>,
         names: Option<Vec<String>>,
     },
+    Wide(WideTable),
     Matrix(MatrixEntries),
 }
 
@@ -148,7 +152,10 @@ fn finite(field: &[u8], what: &str) -> std::result::Result<f64, String> {
     }
 }
 
-fn checked_weight(weight: f64, shown: impl Fn() -> String) -> std::result::Result<f64, String> {
+pub(super) fn weight_in_range(
+    weight: f64,
+    shown: impl Fn() -> String,
+) -> std::result::Result<f64, String> {
     match WEIGHTS.contains(&weight) {
         true => Ok(weight),
         false => Err(format!(
@@ -160,8 +167,8 @@ fn checked_weight(weight: f64, shown: impl Fn() -> String) -> std::result::Resul
 
 impl ChoiceLines {
     /// Opens `.csv`, `.tsv`, `.jsonl`, or `.dat` with `::`, tabs, commas, `;`, `|` or spaces,
-    /// each also `.gz` or `.zst`; `-` is stdin, as `.dat`. Without a header the first two
-    /// columns are meant. `.npz` and `.mtx` hold a matrix of users by items, whose entries are
+    /// each also `.gz` or `.zst`, `.parquet` or `.arrow`; `-` is stdin, as `.dat`. Without a
+    /// header the first two columns are meant. `.npz` and `.mtx` hold a matrix of users by items, whose entries are
     /// weights. Where `liked_from` is given, lines with a lower rating are left out.
     pub fn open(
         path: impl AsRef<Path>,
@@ -171,17 +178,17 @@ impl ChoiceLines {
         let path = path.as_ref();
         let kind = match line_format(path, &columns.reading) {
             Ok(kind) => kind,
-            Err(Format::Npz | Format::MatrixMarket) => {
+            Err(Format::Npz | Format::MatrixMarket) if !columns.wide => {
                 let entries = MatrixEntries::read(path, &columns.reading)?;
                 return Ok(Self::new(From::Matrix(entries), liked_from, false));
             }
             Err(_) => {
                 let message = "choices are read from .csv, .tsv, .jsonl, .dat, .data, .base, .txt or \
-                    .inter, plain or with .gz or .zst, .npz or .mtx; --format names the format of other files";
+                    .inter, plain or with .gz or .zst, .parquet, .arrow, .npz or .mtx; --format names the format of other files";
                 return Err(Error::input(message).in_file(path));
             }
         };
-        let lines = Lines::new(open(path)?, path).read_by(&columns.reading);
+        let lines = Lines::open_with(path, &columns.reading)?;
         Self::of(Source::new(lines, kind)?, columns, liked_from)
     }
 
@@ -207,6 +214,14 @@ impl ChoiceLines {
     }
 
     fn of(mut source: Source, columns: &ChoiceColumns, liked_from: Option<f64>) -> Result<Self> {
+        if columns.wide {
+            // With `liked_from` cells are ratings, of which 0 is one.
+            let wide = match liked_from {
+                Some(_) => WideTable::of_ratings(source, &columns.user)?,
+                None => WideTable::of_choices(source, &columns.user)?,
+            };
+            return Ok(Self::new(From::Wide(wide), liked_from, false));
+        }
         let wanted = |role, name, needed| Wanted { role, name, needed };
         let wanted = [
             wanted(Role::User, Some(columns.user.as_str()), true),
@@ -243,7 +258,7 @@ impl ChoiceLines {
     pub fn columns(&self) -> Option<&[String]> {
         match &self.from {
             From::Columns { names, .. } => names.as_deref(),
-            From::Matrix(_) => None,
+            From::Wide(_) | From::Matrix(_) => None,
         }
     }
 
@@ -255,9 +270,15 @@ impl ChoiceLines {
                     false => return Ok(false),
                     true => self.read(),
                 },
-                From::Matrix(entries) => {
+                From::Wide(_) | From::Matrix(_) => {
                     let weight = &mut self.weight;
-                    if !entries.advance(&mut self.user, &mut self.item, weight)? {
+                    let (user, item) = (&mut self.user, &mut self.item);
+                    let more = match &mut self.from {
+                        From::Wide(wide) => wide.advance(user, item, weight)?,
+                        From::Matrix(entries) => entries.advance(user, item, weight)?,
+                        From::Columns { .. } => false,
+                    };
+                    if !more {
                         return Ok(false);
                     }
                     match self.liked_from {
@@ -266,7 +287,7 @@ impl ChoiceLines {
                             *weight = 1.0;
                             Ok(true)
                         }
-                        None => checked_weight(*weight, || format!("`{weight}`")).map(|_| true),
+                        None => weight_in_range(*weight, || format!("`{weight}`")).map(|_| true),
                     }
                 }
             };
@@ -275,7 +296,7 @@ impl ChoiceLines {
                 Ok(false) => self.disliked += 1,
                 Err(message) => match &self.from {
                     From::Columns { source, .. } => source.bad(message)?,
-                    From::Matrix(entries) => return Err(entries.error(message)),
+                    From::Wide(_) | From::Matrix(_) => return Err(self.error(message)),
                 },
             }
         }
@@ -312,7 +333,7 @@ impl ChoiceLines {
             None => 1.0,
             Some(field) => {
                 let weight = finite(&field, "a weight above 0")?;
-                checked_weight(weight, || shown(&field))?
+                weight_in_range(weight, || shown(&field))?
             }
         };
         self.time = match optional(time)? {
@@ -347,6 +368,7 @@ impl ChoiceLines {
     pub fn error(&self, message: impl Into<String>) -> Error {
         match &self.from {
             From::Columns { source, .. } => source.error(message),
+            From::Wide(wide) => wide.error(message),
             From::Matrix(entries) => entries.error(message),
         }
     }
@@ -447,7 +469,7 @@ impl Choices {
             let one = || -> std::result::Result<(), String> {
                 let user = users.intern(text(name.of(user).as_bytes(), "a user")?);
                 let item = items.intern(text(name.of(item).as_bytes(), "an item")?);
-                let weight = checked_weight(weight, || format!("`{weight:?}`"))?;
+                let weight = weight_in_range(weight, || format!("`{weight:?}`"))?;
                 listed.push(user, item, weight, None);
                 Ok(())
             };

@@ -90,7 +90,7 @@ impl Source {
                 out.split();
                 out.width = out.fields.len();
                 let first = out.fields.get(0).unwrap_or(b"").trim_ascii();
-                if out.ahead && number::<f64>(first).is_err() {
+                if out.ahead && (out.records.is_columnar() || number::<f64>(first).is_err()) {
                     out.header = Some(std::mem::take(&mut out.row));
                     out.header_line = out.records.line();
                     out.ahead = false;
@@ -125,7 +125,8 @@ impl Source {
         };
         let [a, b, c] = columns.map(number);
         let quoted = self.header.iter().flatten().any(|&byte| byte == b'"');
-        (!quoted).then_some(Columns {
+        // A column file has no lines to cut it at.
+        (!quoted && !self.records.is_columnar()).then_some(Columns {
             separator: self.separator,
             quotes: matches!(self.separator, Separator::Delimiter(_)),
             width: self.width,
@@ -193,7 +194,7 @@ impl Source {
     /// Takes a first line of a table back that names no columns, because numbers stand in it.
     pub(super) fn header_is_data(&mut self) -> bool {
         let is_number = |field: &[u8]| number::<f64>(field.trim_ascii()).is_ok();
-        let Some(header) = &self.header else {
+        let Some(header) = self.header.as_ref().filter(|_| !self.records.is_columnar()) else {
             return false;
         };
         separate(self.separator, header, &mut self.fields);
@@ -286,8 +287,7 @@ impl Source {
                 let found = columns.iter().position(named);
                 if columns.iter().filter(|c| named(c)).count() > 1 {
                     let message = format!("column `{name}` stands twice");
-                    let error = Error::input(message).in_file(self.records.path());
-                    return Err(error.at_line(self.header_line));
+                    return Err(self.records.error_at(self.header_line, message));
                 }
                 if found.is_none() {
                     let known = columns.iter().map(shown).collect::<Vec<_>>();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::columnar::Kind;
 use super::reading::Reading;
 use crate::{Error, Result};
 
@@ -30,7 +31,8 @@ impl Format {
         let (extension, _) = extension(path);
         Ok(Format::Lines(match extension {
             "svm" | "svmlight" | "libsvm" => LineFormat::Svmlight,
-            "csv" => LineFormat::Table(b','),
+            // Rows of column files are given as records of a table.
+            "csv" | "parquet" | "arrow" | "feather" | "ipc" => LineFormat::Table(b','),
             "tsv" => LineFormat::Table(b'\t'),
             "jsonl" | "ndjson" => LineFormat::Jsonl,
             "dat" | "data" | "base" | "test" | "txt" | "inter" => LineFormat::Ratings,
@@ -51,8 +53,14 @@ pub fn holds_rows(path: impl AsRef<Path>, reading: &Reading) -> bool {
     }
 }
 
+/// Whether a file is stored by columns, which are read from its end: Parquet or Arrow.
+pub fn holds_columns(path: impl AsRef<Path>, reading: &Reading) -> bool {
+    let name = reading.name_of(path.as_ref());
+    name.is_ok_and(|name| Kind::of(&name).is_some())
+}
+
 const UNKNOWN: &str = "unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or \
-    with .gz or .zst, or .npz; --format names the format of other files";
+    with .gz or .zst, .parquet, .arrow or .npz; --format names the format of other files";
 
 pub(super) fn unknown(path: &Path) -> Error {
     Error::input(UNKNOWN).in_file(path)
@@ -91,7 +99,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "a.xls: unknown extension: expected .svm, .csv, .tsv, .jsonl, .mtx or .npy, plain or with \
-             .gz or .zst, or .npz; --format names the format of other files"
+             .gz or .zst, .parquet, .arrow or .npz; --format names the format of other files"
         );
         assert!(Format::of(Path::new("noextension.gz")).is_err());
     }

@@ -30,6 +30,7 @@
 //! ```
 
 mod choices;
+mod columnar;
 mod columns;
 mod constraints;
 mod dissimilarities;
@@ -81,7 +82,7 @@ pub use dissimilarities::{dissimilarities, read_dissimilarities};
 pub use distance_stream::DistanceStream;
 pub use edges::read_edges;
 pub use features::Features;
-pub use format::holds_rows;
+pub use format::{holds_columns, holds_rows};
 pub use jsonl::read_jsonl;
 pub use label_stream::{LabelName, LabelStream};
 pub use labels::{read_label_names, read_labels};
@@ -204,8 +205,8 @@ pub struct Labelled<R> {
 
 /// Reads rows and labels from a file, by its extension: `.svm` (also
 /// `.svmlight`, `.libsvm`), `.csv`, `.tsv`, `.jsonl` (also `.ndjson`), `.mtx`,
-/// `.npy`, each also with `.gz` or `.zst`, and `.npz`. `-` is svmlight from
-/// stdin.
+/// `.npy`, `.parquet`, `.arrow` (also `.feather`, `.ipc`), each also with `.gz` or
+/// `.zst`, and `.npz`. `-` is svmlight from stdin.
 pub fn read_labelled<R: Real>(path: impl AsRef<Path>) -> Result<Labelled<R>> {
     let source = Documents::new(path);
     read_format(&source, format_of_rows(&source)?)
@@ -264,7 +265,7 @@ pub fn read_with<R: Real>(
         _ => {
             refuse(
                 source.unusual(false),
-                "files with names: .csv, .tsv and .jsonl",
+                "files with names: .csv, .tsv, .jsonl, .parquet and .arrow",
             )?;
             read_format(source, format)
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::columns::Source;
 use super::format::{Format, LineFormat};
-use super::open::{Lines, open};
+use super::open::Lines;
 use crate::{Error, Result};
 use hashbrown::HashMap;
 
@@ -20,11 +20,11 @@ pub fn read_names(path: impl AsRef<Path>) -> Result<HashMap<String, String>> {
     let kind = match Format::of(path) {
         Ok(Format::Lines(kind)) if kind != LineFormat::Svmlight => kind,
         _ => {
-            let message = "names are read from .csv, .tsv or .jsonl, plain or with .gz or .zst";
+            let message = "names are read from .csv, .tsv or .jsonl, plain or with .gz or .zst, .parquet or .arrow";
             return Err(Error::input(message).in_file(path));
         }
     };
-    let mut source = Source::new(Lines::new(open(path)?, path), kind)?;
+    let mut source = Source::new(Lines::open_as(path, path, path)?, kind)?;
     let mut column = |names: &[&str], number: &str| {
         let found = names.iter().find_map(|name| source.column(name).ok());
         match found {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use tempfile::NamedTempFile;
 
+use super::columnar::{self, Kind, LeftOut};
 use super::reading::Reading;
 use super::zstd::Frames;
 use crate::{Error, Result};
@@ -133,9 +134,16 @@ fn ends_early(error: &io::Error) -> bool {
     false
 }
 
+/// Where lines come from.
+enum Source {
+    Text(Box<dyn BufRead + Send>),
+    /// Rows of a column file as records, the names of the columns first.
+    Table(Box<dyn columnar::Records>),
+}
+
 /// Reads a file line by line into one buffer, and knows where it is.
 pub struct Lines {
-    source: Box<dyn BufRead + Send>,
+    source: Source,
     path: PathBuf,
     buffer: Vec<u8>,
     number: u64,
@@ -149,22 +157,61 @@ impl Lines {
         Ok(Lines::new(open(&path)?, path))
     }
 
-    /// The same, read as `reading` says.
+    /// The same, read as `reading` says. The rows of a Parquet or Arrow file are records of
+    /// a table, the names of its columns first.
     pub fn open_with(path: impl AsRef<Path>, reading: &Reading) -> Result<Self> {
-        Lines::open(path).map(|lines| lines.read_by(reading))
+        let path = path.as_ref();
+        let name = match is_dash(path) && reading.format().is_none() {
+            true => path.to_owned(),
+            false => reading.name_of(path)?,
+        };
+        Lines::open_as(path, &name, path).map(|lines| lines.read_by(reading))
+    }
+
+    /// The lines of a file, where the extension of `name` says whether it is a column file;
+    /// errors name `shown`.
+    pub(super) fn open_as(path: &Path, name: &Path, shown: &Path) -> Result<Self> {
+        let source = match Kind::of(name) {
+            None => Source::Text(open(path)?),
+            Some(kind) => Source::Table(columnar::open(path, kind)?),
+        };
+        Ok(Lines::of(source, shown))
     }
 
     /// The same lines, read as `reading` says.
     pub fn read_by(mut self, reading: &Reading) -> Self {
         self.reading = reading.clone();
+        for LeftOut { name, holds } in self.left_out() {
+            let path = self.path.display();
+            reading.note(format!(
+                "{path}: column `{name}` holds {holds} and is left out"
+            ));
+        }
         self
+    }
+
+    /// Columns of a column file that cannot be given.
+    pub(super) fn left_out(&self) -> &[LeftOut] {
+        match &self.source {
+            Source::Text(_) => &[],
+            Source::Table(table) => table.left_out(),
+        }
+    }
+
+    /// Whether these are records of a column file, which names its columns.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.source, Source::Table(_))
     }
 
     /// Lines of anything; errors name `path`.
     pub fn new(source: Box<dyn BufRead + Send>, path: impl AsRef<Path>) -> Self {
+        Lines::of(Source::Text(source), path.as_ref())
+    }
+
+    fn of(source: Source, path: &Path) -> Self {
         Lines {
             source,
-            path: path.as_ref().to_owned(),
+            path: path.to_owned(),
             buffer: Vec::new(),
             number: 0,
             limit: Limit::Line,
@@ -191,10 +238,18 @@ impl Lines {
     /// CSV need; false at the end of the file.
     pub(super) fn append_raw(&mut self) -> Result<bool> {
         let longest = self.limit.bytes();
-        let mut limited = self.source.by_ref().take(longest);
-        let read = limited.read_until(b'\n', &mut self.buffer);
         self.number += 1;
-        let count = read.map_err(|e| reading(&self.path, &e).at_line(self.number))?;
+        let count = match &mut self.source {
+            Source::Text(source) => {
+                let mut limited = source.by_ref().take(longest);
+                let read = limited.read_until(b'\n', &mut self.buffer);
+                read.map_err(|e| reading(&self.path, &e).at_line(self.number))?
+            }
+            Source::Table(table) => {
+                let more = table.next(&mut self.buffer)?;
+                if more { self.buffer.len() } else { 0 }
+            }
+        };
         if count as u64 == longest || self.buffer.len() as u64 > longest {
             return Err(self.error(self.limit.message()));
         }
@@ -203,7 +258,10 @@ impl Lines {
 
     /// What was not read yet.
     pub(super) fn into_source(self) -> Box<dyn BufRead + Send> {
-        self.source
+        match self.source {
+            Source::Text(source) => source,
+            Source::Table(_) => Box::new(io::empty()),
+        }
     }
 
     /// How long the lines that follow may be.
@@ -238,9 +296,18 @@ impl Lines {
 
     /// An input error at the line just read.
     pub fn error(&self, message: impl Into<String>) -> Error {
-        Error::input(message)
-            .in_file(&self.path)
-            .at_line(self.number)
+        self.error_at(self.number, message)
+    }
+
+    /// An input error at the line with this number. The rows of a column file count from 1,
+    /// and its names have no place.
+    pub(super) fn error_at(&self, line: u64, message: impl Into<String>) -> Error {
+        let error = match (&self.source, line) {
+            (Source::Text(_), _) => Error::input(message).at_line(line),
+            (Source::Table(_), 0 | 1) => Error::input(message),
+            (Source::Table(_), _) => Error::input(format!("row {}: {}", line - 1, message.into())),
+        };
+        error.in_file(&self.path)
     }
 }
 
@@ -253,15 +320,18 @@ pub(super) fn without_end(line: &[u8]) -> &[u8] {
 /// A file that can be read twice: stdin and pipes are copied to a temporary file.
 pub(super) struct Replay {
     shown: PathBuf,
+    /// Its extension says the format.
+    name: PathBuf,
     copy: Option<NamedTempFile>,
 }
 
 impl Replay {
-    pub(super) fn new(path: &Path) -> Result<Self> {
-        let shown = path.to_owned();
+    pub(super) fn new(path: &Path, name: &Path) -> Result<Self> {
+        let (shown, name) = (path.to_owned(), name.to_owned());
         let is_stream = || std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir());
         if !is_dash(path) && !is_stream() {
-            return Ok(Replay { shown, copy: None });
+            let copy = None;
+            return Ok(Replay { shown, name, copy });
         }
         let failed =
             |e: io::Error| Error::failure(format!("cannot copy the stream to a file: {e}"));
@@ -270,16 +340,15 @@ impl Replay {
         copy.flush().map_err(failed)?;
         Ok(Replay {
             shown,
+            name,
             copy: Some(copy),
         })
     }
 
     /// The lines from the start.
     pub(super) fn lines(&self) -> Result<Lines> {
-        match &self.copy {
-            Some(copy) => Ok(Lines::new(open(copy.path())?, &self.shown)),
-            None => Lines::open(&self.shown),
-        }
+        let path = self.copy.as_ref().map_or(&*self.shown, |copy| copy.path());
+        Lines::open_as(path, &self.name, &self.shown)
     }
 }
 

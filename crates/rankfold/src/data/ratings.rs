@@ -7,7 +7,7 @@ use super::about;
 use super::columns::{Column, Columns, Source};
 use super::format::{Format, LineFormat};
 use super::number::{NoNumber, number, shown};
-use super::open::{Lines, is_dash, open};
+use super::open::{Lines, is_dash};
 use super::rating_blocks::{self, Block, Entries};
 use super::reading::Reading;
 use super::recognize::Role;
@@ -155,8 +155,8 @@ fn in_range(rating: f64, shown: impl Fn() -> String) -> std::result::Result<f64,
 
 impl RatingLines {
     /// Opens `.csv`, `.tsv`, `.jsonl`, or `.dat` with `::`, tabs, commas, `;`, `|` or spaces,
-    /// each also `.gz` or `.zst`; `-` is stdin, as `.dat`. Without a header the first three
-    /// columns are meant. `.npz` and `.mtx` hold a matrix of users by items.
+    /// each also `.gz` or `.zst`, `.parquet` or `.arrow`; `-` is stdin, as `.dat`. Without a
+    /// header the first three columns are meant. `.npz` and `.mtx` hold a matrix of users by items.
     pub fn open(path: impl AsRef<Path>, columns: &RatingColumns) -> Result<Self> {
         Self::with(path.as_ref(), columns, true)
     }
@@ -183,11 +183,11 @@ impl RatingLines {
             }
             Err(_) => {
                 let message = "ratings are read from .csv, .tsv, .jsonl, .dat, .data, .base, .txt or \
-                    .inter, plain or with .gz or .zst, .npz or .mtx; --format names the format of other files";
+                    .inter, plain or with .gz or .zst, .parquet, .arrow, .npz or .mtx; --format names the format of other files";
                 return Err(Error::input(message).in_file(path));
             }
         };
-        let lines = Lines::new(open(path)?, path).read_by(&columns.reading);
+        let lines = Lines::open_with(path, &columns.reading)?;
         Self::of(Source::new(lines, kind)?, columns, rated)
     }
 
@@ -202,7 +202,8 @@ impl RatingLines {
 
     fn of(mut source: Source, columns: &RatingColumns, rated: bool) -> Result<Self> {
         if columns.wide {
-            return WideTable::new(source, columns).map(|wide| Self::new(From::Wide(wide)));
+            let wide = WideTable::of_ratings(source, &columns.user);
+            return wide.map(|wide| Self::new(From::Wide(wide)));
         }
         let wanted = |role, name, needed| Wanted {
             role,
@@ -629,7 +630,7 @@ mod tests {
         assert_eq!(
             message("a.svm", "1 1:1\n"),
             "a.svm: ratings are read from .csv, .tsv, .jsonl, .dat, .data, .base, .txt or .inter, plain \
-             or with .gz or .zst, .npz or .mtx; --format names the format of other files"
+             or with .gz or .zst, .parquet, .arrow, .npz or .mtx; --format names the format of other files"
         );
     }
 }

@@ -154,7 +154,7 @@ pub(super) fn named(format: &str) -> Result<PathBuf> {
     match Format::of(&named).is_ok() && extension(&named).1 == format {
         true => Ok(named),
         false => Err(Error::input(format!(
-            "unknown format {}: expected svm, csv, tsv, jsonl, dat, mtx, npy or npz",
+            "unknown format {}: expected svm, csv, tsv, jsonl, dat, parquet, arrow, mtx, npy or npz",
             shown(format.as_bytes())
         ))),
     }

@@ -4,6 +4,7 @@
 //! Records are found in the lines of the file rather than by a reader of its
 //! own, so that they can be copied byte for byte and every error has its line.
 
+use super::columnar::LeftOut;
 use super::open::{Limit, Lines, without_end};
 use super::reading::Reading;
 use crate::Result;
@@ -67,7 +68,8 @@ impl Records {
         self.lines.set_limit(Limit::Line);
         self.header_line = self.line;
         let record = self.lines.current();
-        if self.quotes && found && !record.contains(&self.delimiter) {
+        let sure = self.lines.is_table();
+        if self.quotes && found && !sure && !record.contains(&self.delimiter) {
             let other = b";\t|,".iter().find(|other| record.contains(other));
             if let Some(&other) = other {
                 self.delimiter = other;
@@ -121,9 +123,22 @@ impl Records {
 
     /// An input error at the record just read.
     pub(super) fn error(&self, message: impl Into<String>) -> crate::Error {
-        crate::Error::input(message)
-            .in_file(self.lines.path())
-            .at_line(self.line)
+        self.error_at(self.line, message)
+    }
+
+    /// An input error at the record that starts at this line.
+    pub(super) fn error_at(&self, line: u64, message: impl Into<String>) -> crate::Error {
+        self.lines.error_at(line, message)
+    }
+
+    /// Whether these are rows of a column file, which names its columns.
+    pub(super) fn is_columnar(&self) -> bool {
+        self.lines.is_table()
+    }
+
+    /// Columns of a column file that cannot be given.
+    pub(super) fn left_out(&self) -> &[LeftOut] {
+        self.lines.left_out()
     }
 
     /// The error of the record just read, unless bad lines are left out.

@@ -8,9 +8,10 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use super::columnar::Kind;
 use super::columns::Source;
 use super::format::{Format, extension};
-use super::number::{number, shown};
+use super::number::{moment, shown};
 use super::open::{Replay, is_dash};
 use super::output::Output;
 use super::reading::named;
@@ -90,7 +91,11 @@ pub fn split_key(seed: u64, row: u64) -> u64 {
 /// is the whole extension of `data`; `format` gives the extension where `data` is `-`.
 pub fn split_files(data: &Path, format: Option<&str>, prefix: &Path) -> Result<[PathBuf; 2]> {
     let named = format_of(data, format)?;
-    let (_, ending) = extension(&named);
+    // Records of a column file are written as a table.
+    let ending = match Kind::of(&named) {
+        Some(_) => "csv",
+        None => extension(&named).1,
+    };
     Ok(["train", "test"].map(|name| {
         let mut path = prefix.as_os_str().to_owned();
         path.push(format!(".{name}.{ending}"));
@@ -122,7 +127,7 @@ pub fn split(
             expected .svm, .csv, .tsv, .jsonl or .dat";
         return Err(Error::input(message).in_file(data));
     };
-    let source = Replay::new(data)?;
+    let source = Replay::new(data, &named)?;
     let rows = || source.lines().and_then(|lines| Source::new(lines, kind));
     let is_test = choose(rows()?, part)?;
 
@@ -206,11 +211,13 @@ fn choose(mut rows: Source, part: &TestPart) -> Result<Vec<bool>> {
                 let Some(field) = rows.value_if_there(time)?.map(Cow::into_owned) else {
                     continue;
                 };
-                match number::<f64>(&field) {
-                    Ok(time) if time.is_finite() => times.push(time),
-                    _ => {
-                        let message =
-                            format!("expected a time as a number, found {}", shown(&field));
+                match moment(&field) {
+                    Some(time) => times.push(time),
+                    None => {
+                        let message = format!(
+                            "expected a time as a number or a date, found {}",
+                            shown(&field)
+                        );
                         return Err(rows.error(message));
                     }
                 }
@@ -462,7 +469,7 @@ mod tests {
                 &share(0.1, None),
             );
             let want = format!(
-                "unknown format `{format}`: expected svm, csv, tsv, jsonl, dat, mtx, npy or npz"
+                "unknown format `{format}`: expected svm, csv, tsv, jsonl, dat, parquet, arrow, mtx, npy or npz"
             );
             assert_eq!(error.unwrap_err().message, want);
         }

@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use super::columnar::LeftOut;
 use super::number::{NoNumber, is_missing, number, shown};
 use super::open::Lines;
-use super::reading::Reading;
 use super::records::{Fields, Records};
 use super::text::Documents;
 use super::{Condition, Features, Labelled, Labels, RowIds};
@@ -74,9 +74,13 @@ impl Layout {
         source: &Documents,
         header_fields: &Fields,
         first: &VecDeque<(u64, Fields)>,
-        reading: &Reading,
+        records: &Records,
     ) -> std::result::Result<Self, String> {
-        let texts = column_names(header_fields, source.no_header)?;
+        let reading = records.reading();
+        let texts = match records.is_columnar() {
+            true => names(header_fields)?,
+            false => column_names(header_fields, source.no_header)?,
+        };
         let has = |name: &str| texts.iter().any(|text| text == name);
         let missing = |name: &str, option: &str| {
             let found: Vec<String> = texts.iter().take(12).map(|t| format!("`{t}`")).collect();
@@ -99,11 +103,22 @@ impl Layout {
             }
         }
         for (names, option) in [(&source.drop, "drop"), (&source.categories, "categories")] {
-            if let Some(name) = names.iter().find(|name| source.strict && !has(name)) {
+            let is_there = |name: &str| {
+                has(name) || option == "drop" && records.left_out().iter().any(|c| c.name == name)
+            };
+            if let Some(name) = names.iter().find(|name| source.strict && !is_there(name)) {
                 return missing(name, option);
             }
         }
         let known = source.known.as_ref();
+        let dropped = |name: &str| source.drop.iter().any(|drop| drop == name);
+        let mut left_out = records.left_out().iter();
+        let is_used = |column: &&LeftOut| !column.is_index() && !dropped(&column.name);
+        if let Some(LeftOut { name, holds }) = left_out.find(is_used).filter(|_| known.is_none()) {
+            return Err(format!(
+                "column `{name}` holds {holds}, expected numbers; --drop leaves it out"
+            ));
+        }
         let is_known = |name: &str| known.is_some_and(|known| known.iter().any(|k| k == name));
         let is_category = |name: &str| {
             let prefix = format!("{name}=");
@@ -128,7 +143,7 @@ impl Layout {
                 && name != id
                 && !is_known(name)
                 && !is_category(name)
-                && !source.drop.iter().any(|drop| drop == name)
+                && !dropped(name)
         };
         let mut guessed = None;
         if !has(label) && label == "label" {
@@ -155,7 +170,7 @@ impl Layout {
         let role = |at: usize, name: &str| match usual(name) {
             _ if name == label || guessed == Some(at) => Some(Column::Label),
             _ if name == id => Some(Column::Id),
-            _ if source.drop.iter().any(|drop| drop == name) => Some(Column::Ignored),
+            _ if dropped(name) => Some(Column::Ignored),
             _ if is_category(name) => Some(Column::Category),
             Some(_) => Some(Column::Ignored),
             // What the model does not know may hold anything.
@@ -193,6 +208,10 @@ impl Layout {
 
 pub(super) fn read<R: Real>(mut records: Records, source: &Documents) -> Result<Labelled<R>> {
     let header_fields = records.names()?;
+    if source.no_header && records.is_columnar() {
+        let message = "does not apply: the file names its columns";
+        return Err(Error::option("no_header", message).in_file(records.path()));
+    }
     let delimiter = records.delimiter();
     // Some records are looked at before they are read: what holds texts is no feature.
     let (mut fields, mut ahead) = (Fields::default(), VecDeque::new());
@@ -207,12 +226,10 @@ pub(super) fn read<R: Real>(mut records: Records, source: &Documents) -> Result<
         ahead.push_back((records.line(), one));
     }
     let reading = records.reading().clone();
-    let layout = Layout::new(source, &header_fields, &ahead, &reading);
+    let layout = Layout::new(source, &header_fields, &ahead, &records);
     let mut layout = layout.map_err(|m| match source.no_header {
         true => records.error(m),
-        false => Error::input(m)
-            .in_file(records.path())
-            .at_line(records.header_line()),
+        false => records.error_at(records.header_line(), m),
     })?;
     let condition = match &source.condition {
         None => None,
@@ -220,8 +237,7 @@ pub(super) fn read<R: Real>(mut records: Records, source: &Documents) -> Result<
             Some(column) => Some((column as usize, condition)),
             None => {
                 let message = format!("no column is called `{}`", condition.field);
-                let error = Error::input(message).in_file(records.path());
-                return Err(error.at_line(records.header_line()));
+                return Err(records.error_at(records.header_line(), message));
             }
         },
     };
@@ -339,6 +355,11 @@ fn column_names(record: &Fields, no_header: bool) -> std::result::Result<Vec<Str
                 .into(),
         );
     }
+    names(record)
+}
+
+/// The names in a header, whatever they are.
+fn names(record: &Fields) -> std::result::Result<Vec<String>, String> {
     let name = |(i, cell): (usize, &[u8])| {
         let cell = cell.trim_ascii();
         let name = std::str::from_utf8(cell)
@@ -534,7 +555,7 @@ mod tests {
 
     #[test]
     fn bad_lines_are_left_out_where_that_is_asked() {
-        let reading = Reading::new(None, crate::data::OnBadLine::Skip).unwrap();
+        let reading = crate::data::Reading::new(None, crate::data::OnBadLine::Skip).unwrap();
         let text = "a,b,label\n1,2,x\n1,2\n1,oops,x\n3,4,y\n";
         let data = with(text, |source| source.reading = reading.clone()).unwrap();
         assert_eq!((data.rows.len(), reading.skipped()), (2, 2));

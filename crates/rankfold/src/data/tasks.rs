@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::about;
+use super::columnar::LeftOut;
 use super::features::{Features, check_names};
 use super::format::{Format, LineFormat};
 use super::jsonl::{Entries, Scalar, message, object};
@@ -128,7 +129,7 @@ impl TaskLines {
                 Ok(lines)
             }
             _ => {
-                let message = "tasks are read from .csv, .tsv or .jsonl, plain or with .gz or .zst";
+                let message = "tasks are read from .csv, .tsv or .jsonl, plain or with .gz or .zst, .parquet or .arrow";
                 Err(Error::input(message).in_file(path))
             }
         }
@@ -172,9 +173,18 @@ impl TaskLines {
             return Err(missing("the number to learn", &wanted.target));
         }
         for name in &wanted.ignored {
-            if names.find(name).is_none() && !wanted.lenient {
+            let left_out = records.left_out().iter().any(|column| column.name == *name);
+            if names.find(name).is_none() && !left_out && !wanted.lenient {
                 return Err(missing("what is to be ignored", name));
             }
+        }
+        let is_used = |column: &&LeftOut| {
+            !column.is_index() && wanted.role(&column.name) != Some(Column::Ignored)
+        };
+        if let Some(LeftOut { name, holds }) = records.left_out().iter().find(is_used) {
+            return Err(records.error(format!(
+                "column `{name}` holds {holds}, expected numbers; --ignore-column leaves it out"
+            )));
         }
         if features.is_empty() {
             return Err(records.error("expected columns of features, found none"));
@@ -312,10 +322,9 @@ impl TaskLines {
 
     /// An error at that line.
     pub fn error(&self, message: impl Into<String>) -> Error {
-        let error = Error::input(message);
         match &self.source {
-            Source::Table { records, .. } => error.in_file(records.path()).at_line(self.line),
-            Source::Jsonl(lines) => error.in_file(lines.path()).at_line(self.line),
+            Source::Table { records, .. } => records.error_at(self.line, message),
+            Source::Jsonl(lines) => lines.error_at(self.line, message),
         }
     }
 

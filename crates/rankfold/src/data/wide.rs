@@ -1,12 +1,13 @@
-//! Ratings that stand in a matrix of users by items: a wide table with holes, or the entries
+//! Ratings or choices that stand in a matrix of users by items: a wide table with holes, or the entries
 //! of a sparse matrix.
 
 use std::path::{Path, PathBuf};
 
+use super::choices::weight_in_range;
 use super::columns::Source;
 use super::format::Format;
-use super::number::is_missing;
-use super::ratings::{RatingColumns, put, rating, text};
+use super::number::{is_missing, number, shown};
+use super::ratings::{put, rating, text};
 use super::reading::Reading;
 use super::recognize::Role;
 use super::{RowIds, read_mtx, read_npz};
@@ -18,13 +19,42 @@ pub(super) struct WideTable {
     /// The column of users.
     user: usize,
     items: Vec<String>,
-    /// Ratings of the row that were not given yet, the last one first.
+    /// Values of the row that were not given yet, the last one first.
     waiting: Vec<(usize, f64)>,
     name: String,
+    value: Cell,
 }
 
+/// The value of a cell that is not missing; `None` where it says nothing.
+type Cell = fn(&[u8]) -> std::result::Result<Option<f64>, String>;
+
 impl WideTable {
-    pub(super) fn new(mut source: Source, columns: &RatingColumns) -> Result<Self> {
+    /// A table of ratings, whose users stand in this column where it is there.
+    pub(super) fn of_ratings(source: Source, user: &str) -> Result<Self> {
+        Self::new(source, user, |cell| rating(cell).map(Some))
+    }
+
+    /// A table of choices: the weight of each, and 0 or the like where nothing was chosen.
+    pub(super) fn of_choices(source: Source, user: &str) -> Result<Self> {
+        Self::new(source, user, |cell| {
+            let is = |words: &[&str]| {
+                let mut words = words.iter();
+                words.any(|word| cell.eq_ignore_ascii_case(word.as_bytes()))
+            };
+            match number::<f64>(cell) {
+                Ok(0.0) => Ok(None),
+                Ok(weight) => weight_in_range(weight, || shown(cell)).map(Some),
+                Err(_) if is(&["x", "y", "yes", "true"]) => Ok(Some(1.0)),
+                Err(_) if is(&["-", "n", "no", "false"]) => Ok(None),
+                Err(_) => Err(format!(
+                    "expected a number, yes or no, found {}",
+                    shown(cell)
+                )),
+            }
+        })
+    }
+
+    fn new(mut source: Source, user: &str, value: Cell) -> Result<Self> {
         let names = match source.is_json() {
             true => None,
             false => source.names()?,
@@ -33,7 +63,7 @@ impl WideTable {
             let message = "--wide expects a table whose first line names the items";
             return Err(Error::input(message).in_file(source.path()));
         };
-        let exact = items.iter().position(|name| *name == columns.user);
+        let exact = items.iter().position(|name| name == user);
         // The first column has the users where none is called so.
         let user = exact.or_else(|| Role::User.find(&items)).unwrap_or(0);
         let count = items.len() - 1;
@@ -52,6 +82,7 @@ impl WideTable {
             items,
             waiting: Vec::new(),
             name: String::new(),
+            value,
         })
     }
 
@@ -87,8 +118,8 @@ impl WideTable {
                 put(&mut self.name, text(cell, "a user")?);
             } else if !is_missing(cell) {
                 let name = &self.items[column];
-                let value = rating(cell).map_err(|m| format!("column `{name}`: {m}"))?;
-                self.waiting.push((column, value));
+                let value = (self.value)(cell).map_err(|m| format!("column `{name}`: {m}"))?;
+                self.waiting.extend(value.map(|value| (column, value)));
             }
         }
         self.waiting.reverse();

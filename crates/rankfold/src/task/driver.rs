@@ -102,11 +102,12 @@ pub(super) struct Driver<'r, T> {
 impl<'r, T: Keep> Driver<'r, T> {
     /// A run of these options on data of this fingerprint.
     pub fn new<O: Options>(
-        run: Run<'r>,
+        mut run: Run<'r>,
         course: Course<T>,
         options: &O,
         fingerprint: u64,
     ) -> Result<Self> {
+        run.unit = Unit::Iterations;
         Ok(Driver {
             run,
             course,
@@ -235,6 +236,11 @@ impl<'r, T: Keep> Driver<'r, T> {
             self.save(None);
         }
         self.stopped.is_none()
+    }
+
+    /// Tells what is tried next.
+    pub fn trying(&mut self, what: String) {
+        self.tell(&Event::Trying(what));
     }
 
     /// Takes note of a setting that was tried; false ends the run.

@@ -16,6 +16,7 @@ pub(crate) mod laws;
 mod metric;
 mod multitask;
 mod online;
+mod pace;
 mod pairs;
 mod preprocessing;
 mod rank;

@@ -7,6 +7,7 @@
 
 use super::checkpoint::Checkpoint;
 use super::groups::Grouping;
+use super::pace::Pace;
 use super::similarity::Calibration;
 use crate::model::{Counters, HistoryPoint, Metrics, Model};
 use crate::{Error, Result, choices};
@@ -33,7 +34,7 @@ choices! {
     /// What the length of a run is counted in.
     pub enum Unit {
         /// Examples, one at a time.
-        Steps = "steps",
+        Steps = "steps" (default),
         /// Passes of a batch solver.
         Iterations = "iterations",
         /// Times at which agents talk.
@@ -103,6 +104,8 @@ pub enum Event {
     },
     /// A point of the learning curve was measured.
     Measured(CurvePoint),
+    /// A setting is being tried on held-out data, in words.
+    Trying(String),
     /// A setting was tried on held-out data.
     Tried(Trial),
     /// Something that the user should know.
@@ -161,6 +164,9 @@ pub struct Report {
     pub counters: Counters,
     /// Validation metrics of the model, where there were validation data.
     pub metrics: Metrics,
+    /// What a simple model reaches on the same validation data, where the run was asked to
+    /// compare ([`Run::compared`]) and the task has such a model.
+    pub baseline: Option<Baseline>,
     /// The settings that were tried.
     pub trials: Vec<Trial>,
     /// What the user should know, in words.
@@ -177,6 +183,7 @@ impl Report {
             unit: Unit::Steps,
             counters,
             metrics: Metrics::new(),
+            baseline: None,
             trials: Vec::new(),
             notes: Vec::new(),
             more: Map::new(),
@@ -218,6 +225,13 @@ pub struct Run<'a> {
     resume: Option<Checkpoint>,
     earlier: f64,
     interrupted: bool,
+    pace: Pace,
+    /// Whether a simple model is measured as well.
+    pub(super) compares: bool,
+    /// What progress is counted in.
+    pub(super) unit: Unit,
+    /// What would take less time, in words.
+    pub(super) faster: Option<&'static str>,
 }
 
 impl fmt::Debug for Run<'_> {
@@ -248,6 +262,14 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn timed_by(mut self, clock: impl Fn() -> f64 + 'a) -> Self {
         self.clock = Some(Box::new(clock));
+        self
+    }
+
+    /// Measures a simple model on the validation data as well, at the end: the line that a
+    /// learning curve should pass.
+    #[must_use]
+    pub fn compared(mut self) -> Self {
+        self.compares = true;
         self
     }
 
@@ -286,6 +308,13 @@ impl<'a> Run<'a> {
     pub fn tell(&mut self, event: &Event) -> bool {
         if let Some(observer) = &mut self.observer {
             self.interrupted |= !observer(event);
+        }
+        if let (Event::Progress { done, total }, Some(clock)) = (event, &self.clock) {
+            let words = self.pace.see(clock(), (*done, *total), self.unit.name());
+            if let Some(words) = words {
+                let faster = self.faster.map_or_else(String::new, |f| format!("; {f}"));
+                self.note(words + &faster);
+            }
         }
         self.goes_on()
     }

@@ -8,7 +8,7 @@
 use super::average::{Average, AverageState};
 use super::checkpoint::{self, BestState, Checkpoint, State};
 use super::course::Course;
-use super::run::{CurvePoint, Event, Fit, Report, Run, Stop, Trial};
+use super::run::{Baseline, CurvePoint, Event, Fit, Report, Run, Stop, Trial};
 use crate::data::Features;
 use crate::form::{Form, FormRef, Side};
 use crate::model::{
@@ -21,8 +21,10 @@ use crate::{Error, Real, Result};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Steps between two questions whether to stop.
+/// Steps between two questions whether to stop: few at first, so that the length of a run
+/// with slow steps is soon known.
 const STRIDE: u64 = 1_000;
+const FIRST_STRIDE: u64 = 16;
 
 /// Asks whether to go on; it may be called from other threads.
 pub type GoOn<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -119,6 +121,16 @@ pub trait Work {
         bias: Option<&[f64]>,
         go_on: GoOn<'_>,
     ) -> Result<Validated>;
+
+    /// What a simple model reaches on the validation data.
+    fn baseline(&self) -> Option<Baseline> {
+        None
+    }
+
+    /// What would take less time, in words, where there is something.
+    fn faster(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The step size in use.
     fn step_size(&self) -> f64;
@@ -437,12 +449,15 @@ impl<W: Work> Session<W> {
         for trial in self.work.trials().iter().skip(self.told) {
             run.tell(&Event::Tried(trial.clone()));
         }
+        run.faster = self.work.faster();
+        let mut stride = FIRST_STRIDE;
         let stopped = loop {
             let done = self.course.counters.steps;
             if !run.tell(&self.progress()) {
                 break Stop::Interrupted;
             }
-            let stride = STRIDE.min(run.to_checkpoint(done, total));
+            stride = STRIDE.min(2 * stride);
+            let stride = stride.min(run.to_checkpoint(done, total));
             match self.advance_while(stride, &|| !stop())? {
                 Event::Finished(stop) => break stop,
                 // Progress is told at the start of the loop.
@@ -459,6 +474,9 @@ impl<W: Work> Session<W> {
         let mut report = Report::new(stopped, self.counters());
         report.metrics = self.metrics();
         report.trials = self.work.trials().to_vec();
+        if run.compares && self.work.is_validated() {
+            report.baseline = self.work.baseline();
+        }
         let report = self.work.describe(report);
         let model = self.into_model()?;
         run.tell(&Event::Finished(stopped));

@@ -139,7 +139,8 @@ impl Documents {
     pub fn texts(&self, wanted: &HashSet<String>) -> Result<HashMap<String, String>> {
         const LONGEST: usize = 400;
         let (mut out, mut at) = (HashMap::new(), 0_usize);
-        self.for_each(Lines::open(&self.path)?, Some("id"), |text, _, id| {
+        let lines = Lines::open_with(&self.path, &self.reading.uncounted())?;
+        self.for_each(lines, Some("id"), |text, _, id| {
             let name = id.map_or_else(|| at.to_string(), str::to_owned);
             at += 1;
             if wanted.contains(&name) {
@@ -372,7 +373,11 @@ pub fn fit_file(
         let message = "the vocabulary and the rows cannot go to the same file";
         return Err(Error::input(message).in_file(output));
     }
-    let source = Replay::new(&documents.path)?;
+    let name = match is_dash(&documents.path) && documents.reading.format().is_none() {
+        true => documents.path.clone(),
+        false => documents.reading.name_of(&documents.path)?,
+    };
+    let source = Replay::new(&documents.path, &name)?;
     let mut fitter = Fitter::new(options);
     let mut read = 0;
     documents.for_each(

@@ -521,7 +521,11 @@ impl Completion {
             rated.card.columns = columns;
         }
         report.metrics = match valid {
-            Some(valid) => model.evaluate_ratings(valid)?.metrics,
+            Some(valid) => {
+                let found = model.evaluate_ratings(valid)?;
+                report.baseline = found.baseline().cloned();
+                found.metrics
+            }
             None => {
                 let rmse = report.trials.iter().filter_map(|trial| trial.value);
                 let best = rmse.min_by(f64::total_cmp);

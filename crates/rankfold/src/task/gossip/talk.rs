@@ -79,6 +79,7 @@ impl<'a, 'r> Talk<'a, 'r> {
         hash.numbers(ends.collect::<Vec<u32>>().into_iter());
         let course = Course::new(slots, Some(every));
         let mut driver = Driver::new(run, course, given, hash.0)?;
+        driver.run.unit = Unit::Slots;
         let resumed = driver.resume(given)?;
         let decided = resumed.as_ref().map(|resumed| resumed.stage::<Decided>());
         let talk = Talk {

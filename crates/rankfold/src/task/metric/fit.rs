@@ -20,7 +20,7 @@ use crate::task::driver::Driver;
 use crate::task::hold_out::hold_out_some;
 use crate::task::inputs::{Things, renamed};
 use crate::task::rank_for;
-use crate::task::run::{CurvePoint, Fit, Run};
+use crate::task::run::{CurvePoint, Fit, Run, Trial};
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
@@ -48,6 +48,10 @@ const ROUNDS: usize = 6;
 
 /// Nearest rows of other classes that a row is held away from.
 const FAR: usize = 20;
+
+/// What a start and a length are judged by: the k-NN error and the share of strangers among
+/// the nearest rows.
+const DISORDER: &str = "disorder";
 
 /// Neighbors that vote in validation.
 const VOTES: usize = 5;
@@ -423,13 +427,16 @@ impl<'a, R: Real> Setup<'a, R> {
         }
         let starts = self.shrunk(starts, rank, fixed, &parts, driver)?;
         let mut scores = vec![vec![0.0; all.len()]; starts.len()];
-        for (train, test) in parts {
-            for (plan, scores) in starts.iter().zip(&mut scores) {
+        let count = parts.len();
+        for (plan, scores) in starts.iter().zip(&mut scores) {
+            let init = plan.init.name();
+            for (part, (train, test)) in (1..).zip(&parts) {
+                driver.trying(format!("start {init} on part {part} of {count}"));
                 let mut at = 0;
                 let mut last = f64::NAN;
-                self.learn(&train, None, (rank, *plan), None, &mut |seen| {
+                self.learn(train, None, (rank, *plan), None, &mut |seen| {
                     if all.get(at) == Some(&seen.number) {
-                        last = self.disorder(&train, &test, seen.factor);
+                        last = self.disorder(train, test, seen.factor);
                         scores[at] += last;
                         at += 1;
                     }
@@ -438,6 +445,13 @@ impl<'a, R: Real> Setup<'a, R> {
                 driver.check_interrupted()?;
                 // A run that converged stays where it is.
                 scores[at..].iter_mut().for_each(|score| *score += last);
+            }
+            for (&iterations, score) in all.iter().zip(&*scores) {
+                let mut trial = Trial::of("init", init, DISORDER, score / count as f64);
+                trial
+                    .settings
+                    .insert("iterations".into(), iterations.into());
+                driver.tried(trial);
             }
         }
         let mut best = (f64::INFINITY, starts[0]);
@@ -479,6 +493,7 @@ impl<'a, R: Real> Setup<'a, R> {
                     ..fixed(init)
                 };
                 let mut score = 0.0;
+                driver.trying(format!("shrinkage {shrinkage}"));
                 for (train, test) in parts {
                     let found =
                         self.learn(train, None, (rank, plan), None, &mut |_| driver.goes_on());
@@ -487,6 +502,10 @@ impl<'a, R: Real> Setup<'a, R> {
                     score += found.map_or(f64::INFINITY, |found| {
                         self.disorder(train, test, &found.factor)
                     });
+                }
+                if score.is_finite() {
+                    let mean = score / parts.len() as f64;
+                    driver.tried(Trial::of("shrinkage", shrinkage, DISORDER, mean));
                 }
                 if score < best.0 {
                     let steps = fixed(init).steps;

@@ -13,7 +13,7 @@ use crate::online::{AnyLearner, Learned, Learner, Rule, Step};
 use crate::random::{normal_at, splitmix64};
 use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
-use crate::task::run::Trial;
+use crate::task::run::{Baseline, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
@@ -293,6 +293,12 @@ impl<R: Real> Work for PairsWork<'_, R> {
     ) -> Result<Validated> {
         // It is short, and never given up.
         Ok(Validated::Found(self.errors(form, &self.inputs.validation)))
+    }
+
+    fn baseline(&self) -> Option<Baseline> {
+        let (pairs, mean) = (self.inputs.validation.iter(), self.inputs.mean());
+        let usual = errors(pairs.map(|pair| (mean, pair.value)));
+        Some(Baseline::new("mean", usual))
     }
 
     fn step_size(&self) -> f64 {

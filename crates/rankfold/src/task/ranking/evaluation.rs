@@ -117,6 +117,24 @@ pub(super) fn measure(
     eval::retrieval_listed(scorer, wanted, threads, progress)
 }
 
+/// Measures how well labels are ranked by how often they were learned from, for so many rows;
+/// so many labels behind those of the model are not known. `None` when `progress` said to stop.
+pub(super) fn popularity(
+    prior: &Prior,
+    (rows, unknown): (usize, usize),
+    positives: &Positives,
+    threads: usize,
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Option<Retrieval> {
+    let mut counts: Vec<f64> = prior.count.iter().map(|&n| n as f64).collect();
+    counts.resize(counts.len() + unknown, 0.0);
+    let popular = Constant {
+        rows,
+        scores: &counts,
+    };
+    measure(&popular, positives, threads, progress)
+}
+
 impl Model {
     /// The names of the labels that the model ranks; an error where it ranks none.
     pub fn label_names(&self) -> Result<&Ids> {
@@ -186,14 +204,9 @@ impl Model {
                 "no row has labels: there is nothing to measure",
             ));
         }
-        let mut counts: Vec<f64> = prior.count.iter().map(|&n| n as f64).collect();
-        counts.resize(counts.len() + unknown, 0.0);
-        let popular = Constant {
-            rows: prepared.rows.len(),
-            scores: &counts,
-        };
         let later = |done: usize| progress(found.rows + done);
-        let Some(popularity) = measure(&popular, &positives, threads, &later) else {
+        let shape = (prepared.rows.len(), unknown);
+        let Some(popularity) = popularity(prior, shape, &positives, threads, &later) else {
             return Err(given_up());
         };
         let mut baselines = vec![Baseline::new("popularity", metrics(&popularity))];

@@ -5,7 +5,7 @@
 //! number of the step, so that the counters say where a run stands.
 
 use super::choose::{self, Decided, Tell};
-use super::evaluation::{LabelScores, measure};
+use super::evaluation::{LabelScores, measure, popularity};
 use super::inputs::Inputs;
 use super::start::Closed;
 use super::violation::Violations;
@@ -19,7 +19,7 @@ use crate::random::{Random, splitmix64};
 use crate::task::average;
 use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
-use crate::task::run::{Report, Trial};
+use crate::task::run::{Baseline, Report, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
@@ -362,6 +362,18 @@ impl<R: Real> Work for RankingWork<'_, R> {
 
     fn is_validated(&self) -> bool {
         self.inputs.validation.is_some()
+    }
+
+    fn baseline(&self) -> Option<Baseline> {
+        let held = self.inputs.validation.as_ref()?;
+        let found = popularity(
+            &self.stepper.prior,
+            (held.members.len(), held.unknown),
+            &held.positives,
+            threads(self.options.threads),
+            &|_| true,
+        )?;
+        Some(Baseline::new("popularity", metrics(&found)))
     }
 
     fn validate(

@@ -17,7 +17,7 @@ use crate::task::average;
 use crate::task::checkpoint::{Checkpoint, State};
 use crate::task::course::Course;
 use crate::task::inputs::{Inputs, Things, triplets};
-use crate::task::run::{Report, Run, Trial};
+use crate::task::run::{Baseline, Report, Run, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
@@ -321,6 +321,17 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
     type Real = R;
     type Options = Similarity;
 
+    fn faster(&self) -> Option<&'static str> {
+        // A step of these costs the square of the number of features, or their number.
+        match self.options.rule() {
+            rule if rule.is_aroma() => Some(
+                "fewer features (`vectorize --features`) or `--learner loreta-psd` take less time",
+            ),
+            rule if !rule.is_low_rank() => Some("`--learner loreta-psd` takes less time"),
+            _ => None,
+        }
+    }
+
     fn options(&self) -> &Similarity {
         &self.options
     }
@@ -412,6 +423,18 @@ impl<R: Real> Work for SimilarityWork<'_, R> {
             None => Validated::GivenUp,
             Some(found) => Validated::Found(super::metrics(&found)),
         })
+    }
+
+    fn baseline(&self) -> Option<Baseline> {
+        let valid = self.inputs.validation.as_ref()?;
+        if self.inputs.objects.is_some() {
+            return None;
+        }
+        let rows = valid.rows.as_ref().unwrap_or(&self.inputs.rows.rows);
+        let rows = rows.select(valid.members.iter().map(|&row| row as usize));
+        let (cosine, threads) = (Cosine::new(&rows), threads(self.options.threads));
+        let found = retrieval(&cosine, &valid.classes, threads, &|_| true)?;
+        Some(Baseline::new("cosine", super::metrics(&found)))
     }
 
     fn step_size(&self) -> f64 {
