@@ -44,6 +44,8 @@ pub trait Real:
     /// `C −= Aᵀ A` in the lower triangle of a C of this size, with rows `stride`
     /// apart.
     fn subtract_gram(c: &mut [Self], stride: usize, size: usize, a: &[Self]);
+    /// The numbers themselves, where they are in single precision.
+    fn singles(values: &[Self]) -> Option<&[f32]>;
     /// Appends its little-endian bytes.
     fn put(self, out: &mut Vec<u8>);
     /// From as many little-endian bytes as it has.
@@ -121,6 +123,9 @@ impl Real for f32 {
     fn from_f64(value: f64) -> Self {
         value as f32
     }
+    fn singles(values: &[f32]) -> Option<&[f32]> {
+        Some(values)
+    }
     alike!();
 }
 
@@ -136,6 +141,9 @@ impl Real for f64 {
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value
+    }
+    fn singles(_values: &[f64]) -> Option<&[f32]> {
+        None
     }
     alike!();
 }

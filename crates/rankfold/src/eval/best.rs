@@ -42,6 +42,11 @@ impl Best {
         self.insert(row, score);
     }
 
+    /// No score below this one can enter.
+    pub(super) fn floor(&self) -> f64 {
+        self.floor
+    }
+
     fn insert(&mut self, row: usize, score: f64) {
         let candidate = (Reverse(key(score)), row, score.to_bits());
         if self.heap.len() < self.k {

@@ -8,11 +8,12 @@
 //! the bits are the same on processors with and without wide registers too.
 
 use super::Scorer;
+use super::rough::Rough;
 use crate::Real;
 use std::borrow::Cow;
 
 /// Right rows of a panel.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 /// Queries that share a panel while their sums are in registers.
 const QUERIES: usize = 4;
 
@@ -24,6 +25,8 @@ pub struct Panels<R> {
     rank: usize,
     candidates: usize,
     near: bool,
+    /// The length of the longest row.
+    longest: f64,
 }
 
 impl<R: Real> Panels<R> {
@@ -43,7 +46,14 @@ impl<R: Real> Panels<R> {
                 }
             }
         }
+        let length = |row: &[R]| row.iter().map(|v| v.to_f64().powi(2)).sum::<f64>().sqrt();
+        // What is not a number stays to be seen.
+        let longest = |longest: f64, row| match length(row) {
+            length if length <= longest || longest.is_nan() => longest,
+            length => length,
+        };
         Panels {
+            longest: right.chunks_exact(rank).fold(0.0, longest),
             panels,
             rank,
             candidates: rows,
@@ -163,6 +173,30 @@ impl<R: Real> Scorer for Embedded<'_, R> {
         let (right, rank) = (&self.right, self.right.rank);
         let left = &self.left[first * rank..(first + queries) * rank];
         right.score_panels(out, left, &right.panels, right.candidates);
+    }
+
+    fn rough(&self, first: usize, queries: usize) -> Option<Rough<'_>> {
+        let rank = self.right.rank;
+        let left = R::singles(&self.left)?;
+        Some(Rough {
+            left: &left[first * rank..(first + queries) * rank],
+            panels: R::singles(&self.right.panels)?,
+            rank,
+            candidates: self.right.candidates,
+            near: self.right.near,
+            longest: self.right.longest,
+        })
+    }
+
+    fn score_one(&self, row: usize, candidate: usize) -> f64 {
+        let rank = self.right.rank;
+        let left = self.left[row * rank..][..rank].iter();
+        let pairs = left.zip(self.right.row(candidate));
+        let pairs = pairs.map(|(l, r)| (l.to_f64(), r.to_f64()));
+        match self.right.near {
+            true => pairs.fold(0.0, |sum, (l, r)| sum - (l - r) * (l - r)),
+            false => pairs.fold(0.0, |sum, (l, r)| sum + l * r),
+        }
     }
 }
 

@@ -87,6 +87,13 @@ impl Hidden {
         self.only = Some(only);
     }
 
+    /// Whether a candidate is not shown to a row.
+    pub fn hides(&self, row: usize, candidate: usize) -> bool {
+        let only = self.only.as_ref();
+        only.is_some_and(|only| !only[candidate])
+            || self.left_out[row].contains(&(candidate as u32))
+    }
+
     /// Takes the scores of a row away.
     pub fn hide(&self, row: usize, scores: &mut [f64]) {
         for &candidate in &self.left_out[row] {

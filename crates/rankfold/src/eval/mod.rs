@@ -56,6 +56,7 @@ pub mod metrics;
 mod nearest;
 mod ranks;
 mod retrieval;
+mod rough;
 
 pub use best::Best;
 pub use cosine::Cosine;
@@ -66,3 +67,4 @@ pub use nearest::{nearest, nearest_among};
 pub use retrieval::{
     Retrieval, Scorer, retrieval, retrieval_among, retrieval_at, retrieval_listed,
 };
+pub use rough::Rough;

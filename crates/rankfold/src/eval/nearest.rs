@@ -9,6 +9,7 @@
 use super::Scorer;
 use super::ranks::key;
 use super::retrieval::BLOCK;
+use super::rough;
 use crate::parallel;
 use std::collections::BinaryHeap;
 use std::sync::Mutex;
@@ -65,38 +66,71 @@ fn search<E>(
         panic!("query {query} is none of the {rows} rows");
     }
     let threads = threads.max(1);
+    let has_rough = queries
+        .first()
+        .is_some_and(|&q| scorer.rough(q, 1).is_some());
+    let block = if has_rough { rough::BLOCK } else { BLOCK };
     let mut found = Vec::new();
-    for round in queries.chunks(threads.saturating_mul(ROUND * BLOCK)) {
+    for round in queries.chunks(threads.saturating_mul(ROUND * block)) {
         found.clear();
         found.resize(round.len(), Vec::new());
-        let blocks = round.chunks(BLOCK).zip(found.chunks_mut(BLOCK));
+        let blocks = round.chunks(block).zip(found.chunks_mut(block));
         let work = Mutex::new(blocks);
         let take = || work.lock().expect("no worker panicked").next();
         let worker = || {
-            let mut scores = vec![0.0; candidates * BLOCK.min(round.len())];
+            let mut scores = Vec::new();
             let mut heap = BinaryHeap::new();
             while let Some((queries, mut found)) = take() {
                 // Neighboring queries share the reading of the rows.
                 for run in queries.chunk_by(|&a, &b| a + 1 == b) {
-                    let scores = &mut scores[..candidates * run.len()];
-                    scorer.scores(scores, run[0], run.len());
                     let (now, later) = found.split_at_mut(run.len());
-                    // Without candidates there are no scores, and the lists stay empty.
-                    let scores = scores.chunks(candidates.max(1));
-                    for ((&query, scores), found) in run.iter().zip(scores).zip(now) {
-                        let itself = among_themselves.then_some(query);
-                        *found = best(&mut heap, scores, itself, k);
-                    }
                     found = later;
+                    if let Some(lists) = by_rough(scorer, run, k, among_themselves) {
+                        now.iter_mut()
+                            .zip(lists)
+                            .for_each(|(now, list)| *now = list);
+                        continue;
+                    }
+                    for (run, now) in run.chunks(BLOCK).zip(now.chunks_mut(BLOCK)) {
+                        scores.resize(candidates * run.len(), 0.0);
+                        scorer.scores(&mut scores, run[0], run.len());
+                        // Without candidates there are no scores, and the lists stay empty.
+                        let scores = scores.chunks(candidates.max(1));
+                        for ((&query, scores), found) in run.iter().zip(scores).zip(now) {
+                            let itself = among_themselves.then_some(query);
+                            *found = best(&mut heap, scores, itself, k);
+                        }
+                    }
                 }
             }
         };
-        parallel::share(threads.min(round.len().div_ceil(BLOCK)), worker);
+        parallel::share(threads.min(round.len().div_ceil(block)), worker);
         for (&query, found) in round.iter().zip(&found) {
             each(query, found)?;
         }
     }
     Ok(())
+}
+
+/// The lists of consecutive queries by a rough pass, where there is one.
+fn by_rough(
+    scorer: &(impl Scorer + ?Sized),
+    run: &[usize],
+    k: usize,
+    among_themselves: bool,
+) -> Option<Vec<Vec<(usize, f64)>>> {
+    let first = *run.first()?;
+    let rough = scorer.rough(first, run.len())?;
+    // A query is its own best candidate more often than not: one more, and it is left out.
+    let more = k.saturating_add(usize::from(among_themselves));
+    let mut lists = rough.best(more, &|at, row| scorer.score_one(first + at, row))?;
+    if among_themselves {
+        for (query, list) in run.iter().zip(&mut lists) {
+            list.retain(|(row, _)| row != query);
+            list.truncate(k);
+        }
+    }
+    Some(lists)
 }
 
 /// The `k` best candidates other than the query itself; the heap is scratch.

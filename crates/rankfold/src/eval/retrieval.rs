@@ -2,6 +2,7 @@
 //! candidates of another kind.
 
 use super::ranks::Ranks;
+use super::rough::Rough;
 use crate::parallel;
 use hashbrown::HashMap;
 use std::sync::Mutex;
@@ -29,6 +30,19 @@ pub trait Scorer: Sync {
     /// would depend on the block size. The score of a row with itself is not
     /// looked at.
     fn scores(&self, out: &mut [f64], first: usize, queries: usize);
+
+    /// A rough pass over the same rows that finds their best candidates sooner, where there is
+    /// one; [`Scorer::score_one`] must be quick then.
+    fn rough(&self, _first: usize, _queries: usize) -> Option<Rough<'_>> {
+        None
+    }
+
+    /// The score of a row with one candidate, with the bits of [`Scorer::scores`].
+    fn score_one(&self, row: usize, candidate: usize) -> f64 {
+        let mut scores = vec![0.0; self.candidates()];
+        self.scores(&mut scores, row, 1);
+        scores[candidate]
+    }
 }
 
 impl<S: Scorer + ?Sized> Scorer for Box<S> {
@@ -42,6 +56,14 @@ impl<S: Scorer + ?Sized> Scorer for Box<S> {
 
     fn scores(&self, out: &mut [f64], first: usize, queries: usize) {
         (**self).scores(out, first, queries);
+    }
+
+    fn rough(&self, first: usize, queries: usize) -> Option<Rough<'_>> {
+        (**self).rough(first, queries)
+    }
+
+    fn score_one(&self, row: usize, candidate: usize) -> f64 {
+        (**self).score_one(row, candidate)
     }
 }
 

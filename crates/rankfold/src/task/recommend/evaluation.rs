@@ -3,7 +3,7 @@
 use super::baselines::{ListBaseline, Measured, recent_of};
 use super::{strengths, wanted_of};
 use crate::data::Choices;
-use crate::eval::{Embedded, Hidden, Lists, Scorer, Wanted, lists};
+use crate::eval::{Embedded, Hidden, Lists, Rough, Scorer, Wanted, lists};
 use crate::model::{Metrics, Model, Recommended, Recommender};
 use crate::parallel::map_blocks;
 use crate::task::groups::{COUNTS, Grouping, name_of_part, part_of_count};
@@ -90,6 +90,21 @@ impl Scorer for UserLists<'_> {
                 out.copy_from_slice(self.popularity);
             }
             self.hidden.hide(user, out);
+        }
+    }
+
+    fn rough(&self, first: usize, count: usize) -> Option<Rough<'_>> {
+        let known = self.unknown[first..first + count]
+            .iter()
+            .all(|unknown| !unknown);
+        self.scores.rough(first, count).filter(|_| known)
+    }
+
+    fn score_one(&self, user: usize, item: usize) -> f64 {
+        match self.hidden.hides(user, item) {
+            true => f64::NAN,
+            false if self.unknown[user] => self.popularity[item],
+            false => self.scores.score_one(user, item),
         }
     }
 }
