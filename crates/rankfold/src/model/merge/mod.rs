@@ -19,6 +19,7 @@ use crate::{Error, Real, Result, memory};
 use faer::Mat;
 use mean::{Factor, Part};
 use union::Union;
+pub(crate) use union::multiplier;
 
 /// A model made of several, and what that cost.
 #[derive(Debug, Clone, PartialEq)]
