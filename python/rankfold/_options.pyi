@@ -41,7 +41,7 @@ class SimilarityOptions(Options):
     candidates: int | None
     batch: int
     average: bool
-    init: Literal["identity", "gaussian", "zero", "ridge"] | None
+    init: Literal["identity", "gaussian", "zero", "ridge", "model"] | str | None
     score_as: Literal["dot", "cosine", "classes"] | None
     as_published: bool
     random_state: int | np.random.RandomState | np.random.Generator | None
@@ -77,7 +77,7 @@ class SimilarityOptions(Options):
         candidates: int | None = None,
         batch: int = 1,
         average: bool = False,
-        init: Literal["identity", "gaussian", "zero", "ridge"] | None = None,
+        init: Literal["identity", "gaussian", "zero", "ridge", "model"] | str | None = None,
         score_as: Literal["dot", "cosine", "classes"] | None = None,
         as_published: bool = False,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
@@ -100,7 +100,7 @@ class MetricOptions(Options):
     pairs_from: Literal["random", "neighbors"] | None
     constraints: int | None
     neighbors: int
-    init: Literal["pca", "class-means", "identity"] | None
+    init: Literal["pca", "class-means", "identity", "model"] | str | None
     steps: int | None
     epochs: int | None
     iterations: int | None
@@ -132,7 +132,7 @@ class MetricOptions(Options):
         pairs_from: Literal["random", "neighbors"] | None = None,
         constraints: int | None = None,
         neighbors: int = 5,
-        init: Literal["pca", "class-means", "identity"] | None = None,
+        init: Literal["pca", "class-means", "identity", "model"] | str | None = None,
         steps: int | None = None,
         epochs: int | None = None,
         iterations: int | None = None,
@@ -171,7 +171,7 @@ class RankingOptions(Options):
     bias_step: float | None
     popularity: float | None
     average: bool
-    init: Literal["identity", "gaussian", "zero", "ridge"]
+    init: Literal["identity", "gaussian", "zero", "ridge", "model"] | str
     order: Literal["shuffled", "given"]
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
@@ -200,7 +200,7 @@ class RankingOptions(Options):
         bias_step: float | None = None,
         popularity: float | None = None,
         average: bool = False,
-        init: Literal["identity", "gaussian", "zero", "ridge"] = "ridge",
+        init: Literal["identity", "gaussian", "zero", "ridge", "model"] | str = "ridge",
         order: Literal["shuffled", "given"] = "shuffled",
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
@@ -227,7 +227,7 @@ class CompletionOptions(Options):
     tolerance: float | None
     first_step: float | None
     step_size: float | None
-    init: Literal["spectral", "continuation", "random"] | None
+    init: Literal["spectral", "continuation", "random", "model"] | str | None
     retraction: Literal["uf", "qf"]
     clip: str | int | float | tuple[float, ...]
     valid_fraction: float
@@ -251,7 +251,7 @@ class CompletionOptions(Options):
         tolerance: float | None = None,
         first_step: float | None = None,
         step_size: float | None = None,
-        init: Literal["spectral", "continuation", "random"] | None = None,
+        init: Literal["spectral", "continuation", "random", "model"] | str | None = None,
         retraction: Literal["uf", "qf"] = "uf",
         clip: str | int | float | tuple[float, ...] = "auto",
         valid_fraction: float = 0.0,
@@ -275,6 +275,7 @@ class RecommendOptions(Options):
     iterations: int | None
     steps: int | None
     step_size: float | None
+    init: Literal["own", "model"] | str
     valid_fraction: float
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
@@ -295,6 +296,7 @@ class RecommendOptions(Options):
         iterations: int | None = None,
         steps: int | None = None,
         step_size: float | None = None,
+        init: Literal["own", "model"] | str = "own",
         valid_fraction: float = 0.0,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
@@ -317,6 +319,7 @@ class PairsOptions(Options):
     decay: float | None
     regularization: float
     retraction: Literal["uf", "qf"]
+    init: Literal["own", "model"] | str
     random_state: int | np.random.RandomState | np.random.Generator | None
     weight: Literal["none", "tfidf"]
     normalize: Literal["none", "l2"]
@@ -343,6 +346,7 @@ class PairsOptions(Options):
         decay: float | None = None,
         regularization: float = 0.0,
         retraction: Literal["uf", "qf"] = "uf",
+        init: Literal["own", "model"] | str = "own",
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         weight: Literal["none", "tfidf"] = "none",
         normalize: Literal["none", "l2"] = "none",
@@ -363,7 +367,7 @@ class KernelOptions(Options):
     gamma: float | None
     alpha: float
     constraints: int | None
-    init: Literal["start", "range"] | None
+    init: Literal["start", "range", "model"] | str | None
     iterations: int
     tolerance: float
     subspace_weight: float
@@ -387,7 +391,7 @@ class KernelOptions(Options):
         gamma: float | None = None,
         alpha: float = 0.25,
         constraints: int | None = None,
-        init: Literal["start", "range"] | None = None,
+        init: Literal["start", "range", "model"] | str | None = None,
         iterations: int = 300,
         tolerance: float = 1e-09,
         subspace_weight: float = 0.5,
@@ -405,6 +409,7 @@ class KernelOptions(Options):
 
 class MapOptions(Options):
     dimensions: int
+    init: Literal["own", "model"] | str
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
     curve_every: int | None
@@ -415,6 +420,7 @@ class MapOptions(Options):
         self,
         *,
         dimensions: int = 2,
+        init: Literal["own", "model"] | str = "own",
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,
         curve_every: int | None = None,
@@ -434,6 +440,7 @@ class MultitaskOptions(Options):
     common_ridge: float
     iterations: int
     tolerance: float
+    init: Literal["own", "model"] | str
     valid_fraction: float
     random_state: int | np.random.RandomState | np.random.Generator | None
     n_jobs: int | None
@@ -453,6 +460,7 @@ class MultitaskOptions(Options):
         common_ridge: float = 1.0,
         iterations: int = 200,
         tolerance: float = 1e-10,
+        init: Literal["own", "model"] | str = "own",
         valid_fraction: float = 0.0,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         n_jobs: int | None = None,

@@ -45,7 +45,11 @@ def type_of(spec: dict[str, Any]) -> str:
     kinds["text"] = "str | int | float | tuple[float, ...]"
     kind = kinds.get(spec["kind"])
     if kind is None:
-        kind = "Literal[" + ", ".join(f'"{name}"' for name, _ in spec["choices"]) + "]"
+        names = [name for name, _ in spec["choices"]]
+        kind = "Literal[" + ", ".join(f'"{name}"' for name in names) + "]"
+        if spec["name"] == "init" and "model" in names:
+            # Or the file of a model to start from.
+            kind += " | str"
     return kind if default_of(spec) is not None else f"{kind} | None"
 
 

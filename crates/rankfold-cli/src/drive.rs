@@ -16,6 +16,7 @@ use crate::output::{Output, shown};
 use crate::page::{Section, maps, trained};
 use crate::paths;
 use crate::shared_options::RunFiles;
+use crate::table::StartFile;
 
 /// What a run is driven with.
 pub struct Drive<'a> {
@@ -24,6 +25,8 @@ pub struct Drive<'a> {
     model: &'a Path,
     files: &'a RunFiles,
     task: &'static str,
+    /// The model file to start from.
+    from: Option<&'a StartFile>,
     start: Instant,
 }
 
@@ -40,8 +43,15 @@ impl<'a> Drive<'a> {
             model,
             files,
             task,
+            from: None,
             start: Instant::now(),
         }
+    }
+
+    /// The same from a model, where `--init` names a file.
+    pub fn starting(mut self, from: Option<&'a StartFile>) -> Self {
+        self.from = from;
+        self
     }
 
     /// Runs to the end, writes the model and reports. Errors of the library are placed
@@ -139,8 +149,11 @@ impl<'a> Drive<'a> {
         if let Some(path) = &files.checkpoint {
             run = run.checkpoint(path, files.checkpoint_every);
         }
-        if let Some(checkpoint) = resumed {
-            run = run.resume(checkpoint);
+        match (resumed, self.from) {
+            // A checkpoint has the start of its run.
+            (Some(checkpoint), _) => run = run.resume(checkpoint),
+            (None, Some(file)) => run = run.start(file.load()?),
+            (None, None) => {}
         }
         let fitted = fit(run);
         bar.finish_and_clear();

@@ -69,11 +69,16 @@ pub struct TrainCompletion {
 
 impl TrainCompletion {
     pub fn run(self, output: &Output) -> Result<()> {
-        let drive = Drive::new(output, &self.output, &self.files, Completion::TASK);
+        let drive = Drive::new(output, &self.output, &self.files, Completion::TASK)
+            .starting(self.options.1.as_ref());
         let options = &self.options.0;
         self.files.check(
             &self.output,
-            &[Some(&self.data), self.item_names.as_deref()],
+            &[
+                Some(&self.data),
+                self.item_names.as_deref(),
+                self.options.start_file(),
+            ],
         )?;
         options.check()?;
         let titles = maps::read_titles(self.item_names.as_ref())?;

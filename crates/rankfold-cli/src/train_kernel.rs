@@ -89,11 +89,12 @@ pub struct TrainKernel {
 }
 
 /// Options of maps.
-const OF_MAPS: [&str; 12] = [
+const OF_MAPS: [&str; 13] = [
     "output",
     "mds",
     "coordinates",
     "rank",
+    "init",
     "seed",
     "threads",
     "curve",
@@ -116,6 +117,7 @@ impl TrainKernel {
             self.mds.as_deref(),
             self.pairs.as_deref(),
             self.labels.as_deref(),
+            self.options.start_file(),
         ];
         self.files.check(&self.output, &inputs)?;
         if let Some(mds) = &self.mds {
@@ -139,6 +141,7 @@ impl TrainKernel {
 
     fn drive<'a>(&'a self, output: &'a Output) -> Drive<'a> {
         Drive::new(output, &self.output, &self.files, Kernel::TASK)
+            .starting(self.options.1.as_ref())
     }
 
     fn train<R: Real>(&self, output: &Output) -> Result<()> {
@@ -214,6 +217,9 @@ impl TrainKernel {
             if let Some(value) = given.get(name) {
                 map.set(name, &value)?;
             }
+        }
+        if let Some(init) = given.get("init") {
+            map.set("init", &init)?;
         }
         if output.given.has("rank")
             && let Some(rank) = given.get("rank")

@@ -83,7 +83,8 @@ impl TrainMetric {
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let drive = Drive::new(output, &self.output, &self.files, Metric::TASK);
+        let drive = Drive::new(output, &self.output, &self.files, Metric::TASK)
+            .starting(self.options.1.as_ref());
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -91,6 +92,7 @@ impl TrainMetric {
                 Some(&self.data),
                 self.pairs.as_deref(),
                 self.labels.as_deref(),
+                self.options.start_file(),
             ],
         )?;
         options.check()?;

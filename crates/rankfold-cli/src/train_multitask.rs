@@ -55,9 +55,11 @@ pub struct TrainMultitask {
 
 impl TrainMultitask {
     pub fn run(self, output: &Output) -> Result<()> {
-        let drive = Drive::new(output, &self.output, &self.files, Multitask::TASK);
+        let drive = Drive::new(output, &self.output, &self.files, Multitask::TASK)
+            .starting(self.options.1.as_ref());
         let options = &self.options.0;
-        self.files.check(&self.output, &[Some(&self.data)])?;
+        self.files
+            .check(&self.output, &[Some(&self.data), self.options.start_file()])?;
         options.check()?;
         let columns = self.columns.or(None, output);
         let rows = TaskRows::read(&self.data, &columns)?;

@@ -76,11 +76,17 @@ impl TrainPairs {
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let drive = Drive::new(output, &self.output, &self.files, Pairs::TASK);
+        let drive = Drive::new(output, &self.output, &self.files, Pairs::TASK)
+            .starting(self.options.1.as_ref());
         let options = &self.options.0;
         self.files.check(
             &self.output,
-            &[Some(&self.data), Some(&self.pairs), self.objects.as_deref()],
+            &[
+                Some(&self.data),
+                Some(&self.pairs),
+                self.objects.as_deref(),
+                self.options.start_file(),
+            ],
         )?;
         options.check()?;
         let rows = read_rows::<R>(&self.fields.of(&self.data, output), None, None)?;

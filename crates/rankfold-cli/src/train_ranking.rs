@@ -72,7 +72,8 @@ impl TrainRanking {
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let drive = Drive::new(output, &self.output, &self.files, Ranking::TASK);
+        let drive = Drive::new(output, &self.output, &self.files, Ranking::TASK)
+            .starting(self.options.1.as_ref());
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -80,6 +81,7 @@ impl TrainRanking {
                 Some(&self.data),
                 self.label_names.as_deref(),
                 self.vocabulary.as_deref(),
+                self.options.start_file(),
             ],
         )?;
         options.check()?;

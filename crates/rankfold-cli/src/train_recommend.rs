@@ -87,7 +87,8 @@ pub struct TrainRecommend {
 
 impl TrainRecommend {
     pub fn run(self, output: &Output) -> Result<()> {
-        let drive = Drive::new(output, &self.output, &self.files, Recommend::TASK);
+        let drive = Drive::new(output, &self.output, &self.files, Recommend::TASK)
+            .starting(self.options.1.as_ref());
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -96,6 +97,7 @@ impl TrainRecommend {
                 self.item_rows.as_deref(),
                 self.user_rows.as_deref(),
                 self.item_names.as_deref(),
+                self.options.start_file(),
             ],
         )?;
         options.check()?;

@@ -97,7 +97,8 @@ impl TrainSimilarity {
     }
 
     fn train<R: Real>(self, output: &Output) -> Result<()> {
-        let drive = Drive::new(output, &self.output, &self.files, Similarity::TASK);
+        let drive = Drive::new(output, &self.output, &self.files, Similarity::TASK)
+            .starting(self.options.1.as_ref());
         let options = &self.options.0;
         self.files.check(
             &self.output,
@@ -109,6 +110,7 @@ impl TrainSimilarity {
                 self.vocabulary.as_deref(),
                 self.objects.as_deref(),
                 self.object_labels.as_deref(),
+                self.options.start_file(),
             ],
         )?;
         options.check()?;

@@ -5,7 +5,7 @@ use crate::convert::object;
 use crate::data::{Coded, Data, InPrecision, LabelCodes, by_appearance};
 use crate::errors::raised;
 use crate::model::Model;
-use crate::tables::{Given, parse};
+use crate::tables::{Given, parse, start};
 use crate::watch::Watch;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -269,13 +269,17 @@ impl Call<'_, '_> {
 
     fn run(self, learn: impl FnOnce(Run<'_>) -> Result<Fit> + Send) -> PyResult<Outcome> {
         let py = self.py;
+        let start = start(self.options).map_err(raised)?;
         let watch = Watch::new(self.callback);
         let fitted = py.detach(|| {
             let stop = || watch.stops();
-            let run = Run::default()
+            let mut run = Run::default()
                 .observed(|event| watch.tell(event))
                 .stopped_by(&stop)
                 .timed_by(|| watch.seconds());
+            if let Some(start) = start {
+                run = run.start(start);
+            }
             learn(run)
         });
         let seconds = watch.seconds();

@@ -5,7 +5,7 @@ use crate::errors::raised;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use rankfold::options::{Effect, Kind, OptionSpec, Options};
-use rankfold::task::Map;
+use rankfold::task::{Map, Start};
 use rankfold::{
     Completion, Error, Gossip, Kernel, Metric, Multitask, Pairs, Ranking, Real, Recommend, Result,
     Similarity,
@@ -93,9 +93,18 @@ pub fn tables(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 pub fn parse<T: Options>(given: &Given) -> Result<T> {
     let mut options = T::default();
     for (name, text) in given {
-        options.set(name, text)?;
+        // A model file to start from: the run brings it.
+        let file = name == "init" && Start::is_file(text);
+        options.set(name, if file { "model" } else { text })?;
     }
     Ok(options)
+}
+
+/// The model to start from, where `init` is its file.
+pub fn start(given: &Given) -> Result<Option<Start>> {
+    let init = given.iter().find(|(name, _)| name == "init");
+    let file = init.filter(|(_, text)| Start::is_file(text));
+    file.map(|(_, path)| Start::load(path)).transpose()
 }
 
 /// Checks the options of a task.

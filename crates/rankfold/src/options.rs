@@ -424,6 +424,12 @@ macro_rules! options {
             seed: u64 = 0;
             $($rest)* }
     };
+    (@read $head:tt $done:tt shared init; $($rest:tt)*) => {
+        $crate::options! { @read $head $done
+            /// Where learning starts: as the learner does by itself, or from a model.
+            init: $crate::task::StartInit = $crate::task::StartInit::Own;
+            $($rest)* }
+    };
     (@read $head:tt $done:tt shared threads; $($rest:tt)*) => {
         $crate::options! { @read $head $done
             /// Number of threads [default: all cores]; the result does not depend on it.

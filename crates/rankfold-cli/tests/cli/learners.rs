@@ -158,11 +158,11 @@ fn options_that_do_not_go_together_are_refused() {
         ),
         (
             &["--learner", "lego", "--init", "zero"],
-            "--init must be identity for `lego`",
+            "--init must be identity or a model for `lego`",
         ),
         (
             &["--learner", "oasis", "--init", "gaussian"],
-            "--init must be identity or zero for `oasis`, which learns a full matrix",
+            "--init must be identity, zero or a model for `oasis`, which learns a full matrix",
         ),
         (
             &["--learner", "gradient", "--batch", "2"],

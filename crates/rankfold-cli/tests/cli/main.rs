@@ -9,6 +9,7 @@ mod edit;
 mod given;
 mod gossip;
 mod hostile;
+mod init;
 mod kernel;
 mod learners;
 mod matrices;

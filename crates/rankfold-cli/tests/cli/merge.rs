@@ -242,3 +242,28 @@ fn factors_go_to_other_programs_and_come_back() {
     refused(&["w", "-o", "x.libmf"], "one kind of things");
     refused(&["f.libmf", "-o", "x", "--user-ids", "i.txt"], "i.txt");
 }
+
+#[test]
+fn maps_are_laid_over_each_other_and_go_on() {
+    let place = Place::new();
+    let line = |from: usize, to: usize| {
+        let pairs = (from..to).flat_map(|i| (from..i).map(move |j| (i, j)));
+        let lines = pairs.map(|(i, j)| format!("p{i} p{j} {}\n", i - j));
+        lines.collect::<String>()
+    };
+    for (name, from, to) in [("a", 0, 6), ("b", 3, 9)] {
+        let file = format!("{name}.txt");
+        place.write(&file, line(from, to));
+        let train = ["train", "kernel", "--mds", &file, "-o", name, "--rank", "1"];
+        json(&place, &train);
+    }
+    let told = json(&place, &["merge", "a", "b", "-o", "m"]);
+    assert_eq!((&told["rows"], &told["rank"]), (&9.into(), &1.into()));
+    let info = json(&place, &["info", "m"]);
+    assert_eq!(
+        (&info["init"], &info["task"]),
+        (&"merge".into(), &"kernel".into())
+    );
+    place.write("more.txt", "p0 p8 8\n");
+    json(&place, &["update", "m", "more.txt", "-o", "n"]);
+}

@@ -406,7 +406,7 @@ fn bad_input_is_refused_and_old_files_stay() {
         ),
         (
             &["--popularity", "1"],
-            "--popularity applies only to starts other than `ridge`",
+            "--popularity applies only to starts other than `ridge` and models, which have biases",
         ),
         (
             &["--patience", "3"],

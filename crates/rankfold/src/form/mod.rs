@@ -40,6 +40,7 @@ pub use polar::Polar;
 pub use polar_psd::PolarPsd;
 pub use psd::Psd;
 pub(crate) use query::Query;
+pub(crate) use resized::{GROWN, grow_columns};
 pub use tall::Tall;
 pub(crate) use upkeep::{Health, MOST, Upkeep};
 pub(crate) use zero::SparseSum;

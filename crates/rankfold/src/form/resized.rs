@@ -9,9 +9,10 @@ use super::{Factored, Form, FormRef, Polar, PolarPsd, Psd, Tall};
 use crate::linalg::Square;
 use crate::random::normal_at;
 use crate::{Error, Real, Result};
+use faer::Mat;
 
 /// New singular values, as a share of the largest.
-const NEW: f64 = 1e-6;
+pub(crate) const GROWN: f64 = 1e-6;
 
 impl<R: Real> FormRef<'_, R> {
     /// The nearest matrix of this rank in the same form, and its distance from W as a share of
@@ -44,6 +45,22 @@ impl<R: Real> FormRef<'_, R> {
             }
             _ => Form::Factored(Factored::new(left, right)),
         })
+    }
+
+    /// P Σ^½ and Q Σ^½; `None` where W is stored in full or has lost rank.
+    pub(crate) fn balanced_factors(self) -> Option<[Mat<f64>; 2]> {
+        let (left, right) = self.factors()?;
+        let gauge = self.gauge()?;
+        let mapped = |tall: &Tall<R>, map: &Square| {
+            let mut out = Mat::zeros(tall.rows(), tall.rank());
+            let mut i = 0;
+            tall.for_each_mapped(map, |row| {
+                (0..tall.rank()).for_each(|j| out[(i, j)] = row[j]);
+                i += 1;
+            });
+            out
+        };
+        Some([mapped(left, &gauge.left), mapped(right, &gauge.right)])
     }
 
     /// The same as P Σ^½ and Q Σ^½.
@@ -89,24 +106,35 @@ fn columns_of<R: Real>(
     let mut out: Vec<Vec<f64>> = (0..rank.min(sigma.len()))
         .map(|j| (0..rows).map(|i| entry(i, j)).collect())
         .collect();
-    let size = (NEW * sigma.first().copied().unwrap_or(1.0)).sqrt();
-    while out.len() < rank {
-        let j = out.len() as u64;
+    let size = (GROWN * sigma.first().copied().unwrap_or(1.0)).sqrt();
+    grow_columns(&mut out, rows, rank, size, (seed, stream));
+    out
+}
+
+/// Adds columns of this length at right angles to all others, up to a rank.
+pub(crate) fn grow_columns(
+    columns: &mut Vec<Vec<f64>>,
+    rows: usize,
+    rank: usize,
+    size: f64,
+    (seed, stream): (u64, u64),
+) {
+    while columns.len() < rank {
+        let j = columns.len() as u64;
         let mut new: Vec<f64> = (0..rows as u64)
             .map(|i| normal_at(seed, stream, i, j))
             .collect();
         // Twice, because once leaves rounding errors of the size of what is taken away.
         for _ in 0..2 {
-            for other in &out {
+            for other in &*columns {
                 let share = dot(&new, other) / dot(other, other);
                 new.iter_mut().zip(other).for_each(|(v, o)| *v -= share * o);
             }
         }
         let scale = size / dot(&new, &new).sqrt();
         new.iter_mut().for_each(|v| *v *= scale);
-        out.push(new);
+        columns.push(new);
     }
-    out
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -175,10 +203,10 @@ mod tests {
             assert_eq!((up.view().rank(), lost), (7, 0.0));
             let added = up.view().gauge().unwrap().singular_values;
             for new in &added[4..] {
-                assert!((new / sigma[0] - NEW).abs() < 1e-9, "{new}");
+                assert!((new / sigma[0] - GROWN).abs() < 1e-9, "{new}");
             }
             let (down, lost) = up.view().with_rank(4, 7).unwrap();
-            assert!(lost < 3.0 * NEW);
+            assert!(lost < 3.0 * GROWN);
             assert!(distance(&w, &dense(&down)) < 1e-12 * 100.0 * sigma[0]);
             for wrong in [0, 10] {
                 assert!(form.view().with_rank(wrong, 7).is_err());

@@ -89,6 +89,14 @@ impl Knowledge {
         }
     }
 
+    /// Whether it is of a task of this name; kernels and maps are made by one command.
+    pub(crate) fn is_of(&self, task: &str) -> bool {
+        match self {
+            Knowledge::Map(_) => task == "map",
+            known => known.task() == task,
+        }
+    }
+
     /// An error for a model that is asked for what models of another task have.
     pub fn expected(&self, task: &str) -> Error {
         Error::input(format!(

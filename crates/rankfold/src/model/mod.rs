@@ -29,6 +29,7 @@ pub use gossip_card::GossipCard;
 pub use items::{KernelCard, KernelFunction, unit_rows};
 pub use knowledge::{Knowledge, Mapped, Ranked, Rated, Tasked};
 pub use labels::{Prior, RankingRule, Sampler, Subgradient};
+pub(crate) use merge::multiplier;
 pub use merge::{MergeOptions, Merged};
 pub use preprocess::{Normalize, Preprocess, Scaling, Steps, Weight};
 pub use projection::{Coordinates, Embedding, Projection};

@@ -5,7 +5,7 @@
 //! keeps from doing harm.
 
 use super::online::Online;
-use super::{Pairs, Ranking, Similarity, rank_for};
+use super::{Init, Pairs, Ranking, Similarity, StartInit, rank_for};
 use crate::data::Features;
 use crate::form::{Diagonal, Factored, Form, Full, Gaussian, Psd, Shape, Tall};
 use crate::model::{Knowledge, Model, Objects, Preprocess, Prior, Ranked};
@@ -15,6 +15,17 @@ use crate::{Error, Ids, Real, Result, memory};
 
 /// The step size where none is given.
 const STEP: f64 = 0.1;
+
+/// An error for a learner that is to begin from a model: that is a learner already.
+fn check_start(from_model: bool) -> Result<()> {
+    match from_model {
+        false => Ok(()),
+        true => Err(Error::option(
+            "init",
+            "cannot be a model for a learner that begins without data: go on with the model itself",
+        )),
+    }
+}
 
 /// Where learners begin, as cards call it.
 const INIT: &str = "gaussian";
@@ -36,6 +47,7 @@ impl Similarity {
     /// ```
     pub fn begin<R: Real>(&self, columns: usize) -> Result<Online<R>> {
         self.check()?;
+        check_start(self.init == Some(Init::Model))?;
         let this = self.published();
         let rule = this.rule();
         if rule == Rule::Lego {
@@ -68,6 +80,7 @@ impl Pairs {
     /// are added as they come. Values are learned as they are, around zero.
     pub fn begin<R: Real>(&self, columns: usize) -> Result<Online<R>> {
         self.check()?;
+        check_start(self.init == StartInit::Model)?;
         let k = rank_for(self, self.rank, columns)?;
         let form: Form<R> = normal(self.seed, (columns, columns), k, self.learner.shape())?;
         let mut model = Model::new(self.learner.name(), form, Features::Numbered);
@@ -86,6 +99,7 @@ impl Ranking {
         labels: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Online<R>> {
         self.check()?;
+        check_start(self.init == Init::Model)?;
         let mut names = Ids::new();
         for label in labels {
             names.intern(label.as_ref());

@@ -8,6 +8,7 @@
 use super::checkpoint::{Checkpoint, Window};
 use super::course::{Course, Kept};
 use super::run::{CurvePoint, Event, Report, Run, Stop, Trial, Unit};
+use super::start::Start;
 use crate::batch::{Ended, Fitted, SolverState};
 use crate::model::file::{Tensor, TensorFile, Tensors};
 use crate::model::{Counters, Metrics};
@@ -21,6 +22,8 @@ use serde_json::Value;
 /// The tensors of the solver, and of the best model, start with these.
 const SOLVER: &str = "state.solver.";
 const BEST: &str = "state.best.";
+/// What the run started from, where that was a model.
+const START: &str = "state.start.";
 const BYTES: &str = "state.bytes";
 
 /// What is kept of the best iteration, as matrices.
@@ -95,6 +98,8 @@ pub(super) struct Driver<'r, T> {
     options: Value,
     fingerprint: u64,
     stage: Value,
+    /// What the run started from, where that was a model.
+    start: Vec<Mat<f64>>,
     patience: Option<u32>,
     stopped: Option<Stop>,
 }
@@ -116,6 +121,7 @@ impl<'r, T: Keep> Driver<'r, T> {
             options: super::checkpoint::json(options)?,
             fingerprint,
             stage: Value::Null,
+            start: Vec::new(),
             patience: None,
             stopped: None,
         })
@@ -139,10 +145,12 @@ impl<'r, T: Keep> Driver<'r, T> {
         if state.fingerprint != self.fingerprint {
             return Err(checkpoint.error("the checkpoint was made with other data"));
         }
+        let file = checkpoint.file()?;
+        let start = blocks(&file, START)?.into_iter().map(|(_, block)| block);
+        self.start = start.collect();
         let Some(mut solver) = state.solver else {
             return Ok(None);
         };
-        let file = checkpoint.file()?;
         solver.blocks = blocks(&file, SOLVER)?.into_iter().collect();
         if file.has(BYTES) {
             solver.bytes = file.u8s(BYTES)?;
@@ -172,6 +180,25 @@ impl<'r, T: Keep> Driver<'r, T> {
             stage: state.stage,
             solver,
         }))
+    }
+
+    /// What the run starts from, where that is a model: as the checkpoint has it, or as
+    /// `place` brings the model to the data, with what to tell of it. Comes after
+    /// [`Driver::resume`].
+    pub fn started<O: Options>(
+        &mut self,
+        wanted: bool,
+        place: impl FnOnce(&Start) -> Result<(Vec<Mat<f64>>, Vec<String>)>,
+    ) -> Result<Option<Vec<Mat<f64>>>> {
+        if self.start.is_empty() {
+            let Some(start) = self.run.started::<O>(wanted)? else {
+                return Ok(None);
+            };
+            let (blocks, notes) = place(&start)?;
+            notes.into_iter().for_each(|note| self.run.note(note));
+            self.start = blocks;
+        }
+        Ok(Some(self.start.clone()))
     }
 
     /// Keeps what was decided before the last fit.
@@ -276,6 +303,10 @@ impl<'r, T: Keep> Driver<'r, T> {
             .enumerate()
             .map(|(i, block)| (format!("{BEST}{i:04}"), block))
             .collect();
+        let start = self.start.iter().enumerate();
+        let start: Vec<(String, &Mat<f64>)> = start
+            .map(|(i, block)| (format!("{START}{i:04}"), block))
+            .collect();
         let bytes = solver.map(|state| &state.bytes[..]);
         let bytes = bytes.filter(|bytes| !bytes.is_empty());
         let (task, options) = (self.task, &self.options);
@@ -283,7 +314,9 @@ impl<'r, T: Keep> Driver<'r, T> {
             let solver = solver.iter().flat_map(|state| &state.blocks);
             let solver = solver.map(|(name, block)| (format!("{SOLVER}{name}"), block));
             let kept = kept.iter().map(|(name, block)| (name.clone(), block));
-            let mut tensors: Tensors<'_> = solver.chain(kept).map(tensor).collect();
+            let start = start.iter().map(|(name, block)| (name.clone(), *block));
+            let all = solver.chain(kept).chain(start);
+            let mut tensors: Tensors<'_> = all.map(tensor).collect();
             tensors.extend(bytes.iter().map(|bytes| {
                 let tensor = Tensor::u8s(bytes.to_vec());
                 (BYTES.to_owned(), tensor)

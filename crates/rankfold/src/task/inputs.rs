@@ -6,6 +6,7 @@ use super::hold_out::hold_out_some;
 use super::similarity::{
     Classified, Negatives, Similarity, SimilarityData, classes, standard_margins,
 };
+use super::start::Side;
 use super::triplet::Sides;
 use crate::batch::{Points, class_ridge};
 use crate::data::{Features, Labelled, Labels};
@@ -80,6 +81,17 @@ impl<'a, R: Real> Things<'a, R> {
             classes,
             members,
         })
+    }
+
+    /// The features as a side of W, to be found in a model.
+    pub fn side(&self, side: crate::form::Side, what: &'static str) -> Side<'_> {
+        Side {
+            side,
+            features: self.features,
+            preprocess: &self.preprocess,
+            size: self.rows.columns(),
+            what,
+        }
     }
 
     /// All of them with their classes, where they have some.

@@ -25,6 +25,7 @@ mod recommend;
 mod run;
 mod session;
 mod similarity;
+mod start;
 mod stream;
 mod triplet;
 
@@ -64,6 +65,7 @@ pub use similarity::{
     Calibration, Covariance, Evaluate, Init, Negatives, Select, Similarity, SimilarityData,
     SimilaritySession, evaluate,
 };
+pub use start::{Start, StartInit};
 pub use stream::{ExampleStream, Growth, NamedSides};
 pub use triplet::{Sides, TripletRows};
 
@@ -110,6 +112,12 @@ fn rank_for<O: Options>(_: &O, rank: usize, features: usize) -> Result<usize> {
             format!("is {rank}, above n_features = {features}"),
         )),
     }
+}
+
+/// The rank, where it is not the default.
+fn rank_given<O: Options>(options: &O, rank: usize) -> Option<usize> {
+    let usual = O::default().get("rank");
+    (options.get("rank") != usual).then_some(rank)
 }
 
 /// The largest mini-batch: what the columns of a gradient do to each other costs their square.

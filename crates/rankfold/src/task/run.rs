@@ -9,6 +9,7 @@ use super::checkpoint::Checkpoint;
 use super::groups::Grouping;
 use super::pace::Pace;
 use super::similarity::Calibration;
+use super::start::Start;
 use crate::model::{Counters, HistoryPoint, Metrics, Model};
 use crate::{Error, Result, choices};
 use serde::{Deserialize, Serialize};
@@ -223,6 +224,7 @@ pub struct Run<'a> {
     saving: Option<Saving>,
     rescue: Option<PathBuf>,
     resume: Option<Checkpoint>,
+    start: Option<Start>,
     earlier: f64,
     interrupted: bool,
     pace: Pace,
@@ -299,9 +301,25 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// Starts from the W of this model; the option `init` of the task is `model`.
+    #[must_use]
+    pub fn start(mut self, start: impl Into<Start>) -> Self {
+        self.start = Some(start.into());
+        self
+    }
+
+    /// The model to start from, once.
+    pub fn take_start(&mut self) -> Option<Start> {
+        self.start.take()
+    }
+
     /// The checkpoint to go on from, once.
     pub fn take_checkpoint(&mut self) -> Option<Checkpoint> {
-        self.resume.take()
+        let checkpoint = self.resume.take()?;
+        if self.start.take().is_some() {
+            self.note("the run goes on from its checkpoint: the model to start from is not needed");
+        }
+        Some(checkpoint)
     }
 
     /// Tells an event; says whether the run goes on.

@@ -25,5 +25,6 @@ mod ranking;
 mod recommend;
 mod regression;
 mod retrieval;
+mod start;
 mod tasks;
 mod update;

@@ -22,7 +22,7 @@ use rankfold::{
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows of two classes, some features of which tell them apart.
-fn rows(n: usize) -> Labelled<f64> {
+pub fn rows(n: usize) -> Labelled<f64> {
     let value = |i: usize, j: usize| {
         let class = (i % 2) as f64;
         normal_at(5, 1, i as u64, j as u64) + if j < 3 { 1.5 * class } else { 0.0 }
@@ -42,7 +42,12 @@ fn extreme() -> Labelled<f64> {
 }
 
 #[track_caller]
-fn holds<T: Learn<D>, D: Clone>(task: &T, data: D, extreme: Option<D>, without_effect: &[&str]) {
+pub fn holds<T: Learn<D>, D: Clone>(
+    task: &T,
+    data: D,
+    extreme: Option<D>,
+    without_effect: &[&str],
+) {
     let broken = check::task(task, data, extreme, without_effect).unwrap();
     assert!(broken.is_empty(), "{}: {broken:#?}", T::TASK);
 }
@@ -122,7 +127,7 @@ fn ranking_keeps_the_laws() {
 }
 
 /// Three tastes: items of a taste are chosen together.
-fn choices(users: usize, items: usize) -> Choices {
+pub fn choices(users: usize, items: usize) -> Choices {
     let chosen = |u: usize, i: usize| {
         let same = u % 3 == i % 3;
         let draw = normal_at(9, 2, u as u64, i as u64);
@@ -254,7 +259,7 @@ fn kernels_and_maps_keep_the_laws() {
     holds(&Map::default(), data, None, &["curve_every", "seed"]);
 }
 
-fn ratings() -> Ratings {
+pub fn ratings() -> Ratings {
     let rating = |i: u32| {
         let (user, item) = (i % 20, i * 7 % 13);
         (
@@ -287,7 +292,7 @@ fn completion_keeps_the_laws() {
     );
 }
 
-fn regressions() -> TaskRows {
+pub fn regressions() -> TaskRows {
     let labelled = rows(60);
     let names: Vec<String> = (0..60).map(|i| format!("t{}", i % 5)).collect();
     let targets: Vec<f64> = (0..60)

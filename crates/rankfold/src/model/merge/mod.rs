@@ -6,6 +6,7 @@
 //! factors, (n + m) k² each.
 
 mod beside;
+mod maps;
 mod mean;
 mod ratings;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use crate::{Error, Real, Result, memory};
 use faer::Mat;
 use mean::{Factor, Part};
 use union::Union;
+pub(crate) use union::multiplier;
 
 /// A model made of several, and what that cost.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +86,12 @@ impl Model {
     /// ```
     pub fn merge(models: &[&Model], options: &MergeOptions) -> Result<Merged> {
         check(models, options)?;
+        if let Knowledge::Map(_) = &models[0].knowledge {
+            let mut notes = Vec::new();
+            let card = card(models, &vec![1.0; models.len()], &mut notes);
+            let merged = maps::merged(models, options, card)?;
+            return Ok(Merged { notes, ..merged });
+        }
         match &models[0].form {
             Precise::F32(_) => merged::<f32>(models, options),
             Precise::F64(_) => merged::<f64>(models, options),
@@ -108,7 +116,13 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
             ));
         }
     }
+    let is_map = |model: &Model| matches!(model.knowledge, Knowledge::Map(_));
     for model in models {
+        if model.task() == first.task() && is_map(model) != is_map(first) {
+            return Err(Error::input(
+                "a kernel cannot be merged with a map: expected models of one kind",
+            ));
+        }
         if model.task() != first.task() {
             return Err(Error::input(format!(
                 "a model of `train {}` cannot be merged with one of `train {}`: expected one task",
@@ -117,7 +131,6 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
             )));
         }
         let why = match &model.knowledge {
-            Knowledge::Map(_) => Some("the coordinates of a map are its points"),
             Knowledge::Multitask(_) => Some("a model of tasks keeps its rows in its subspace"),
             Knowledge::Recommend(_) => Some("a model of choices keeps its users in its subspace"),
             _ if model.has_confidence() => {

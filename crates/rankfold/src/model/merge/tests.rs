@@ -253,3 +253,179 @@ fn features_that_differ_in_kind_are_refused_in_words() {
     assert!(error.to_string().contains("expected one task"), "{error}");
     assert!(Model::merge(&[], &MergeOptions::default()).is_err());
 }
+
+/// A kernel, or a map, of these items. Points follow from names, up to a turn that is the
+/// model's own; maps are shifted as well.
+fn placed(items: &[usize], rank: usize, own: u64, map: bool) -> Model {
+    let turn = crate::linalg::qf(&Mat::from_fn(rank, rank, |i, j| {
+        normal_at(own, 9, i as u64, j as u64)
+    }))
+    .unwrap();
+    let points = Mat::from_fn(items.len(), rank, |i, j| {
+        normal_at(1, 4, items[i] as u64, j as u64)
+    });
+    let points = points * turn;
+    let shift = |j: usize| if map { own as f64 + j as f64 } else { 0.0 };
+    let entry = |i: usize, j: usize| points[(i, j)] + shift(j);
+    let tall = Tall::<f64>::from_fn(items.len(), rank, entry).unwrap();
+    let form = Form::Psd(crate::form::Psd::new(tall));
+    let names = Features::Named(ids(items.to_vec(), 'p'));
+    let mut model = Model::new("flat", form, names);
+    model.card.score = crate::model::Score::Distance;
+    let card = crate::model::KernelCard {
+        map,
+        function: None,
+        preprocess: Default::default(),
+        alpha: 0.0,
+        drawn: None,
+        constraints: 0,
+        violated: 0,
+        cost: 0.0,
+    };
+    model.knowledge = match map {
+        false => Knowledge::Kernel(card),
+        true => {
+            let pairs = (0..items.len()).flat_map(|i| (0..i).map(move |j| (j, i)));
+            let distance = |(i, j): (usize, usize)| crate::data::Dissimilarity {
+                left: i as u32,
+                right: j as u32,
+                value: far((items[i], items[j]), rank),
+            };
+            let mut list: Vec<_> = pairs.map(distance).collect();
+            list.sort_by_key(|d| (d.left, d.right));
+            Knowledge::Map(crate::model::Mapped {
+                card,
+                dissimilarities: crate::model::Dissimilarities { list },
+            })
+        }
+    };
+    model
+}
+
+/// How far two of these points are.
+fn far((a, b): (usize, usize), rank: usize) -> f64 {
+    let coordinate = |i: usize, j: usize| normal_at(1, 4, i as u64, j as u64);
+    let squares = (0..rank).map(|j| (coordinate(a, j) - coordinate(b, j)).powi(2));
+    squares.sum::<f64>().sqrt()
+}
+
+/// The distance of two items in a model.
+fn found(model: &Model, (a, b): (usize, usize)) -> f64 {
+    let names = model.items().unwrap();
+    let [a, b] = [a, b].map(|i| names.find(&format!("p{i}")).expect("an item") as usize);
+    let points = model.item_coordinates::<f64>().unwrap();
+    let squares = points.row(a).iter().zip(points.row(b));
+    squares.map(|(x, y)| (x - y).powi(2)).sum::<f64>().sqrt()
+}
+
+#[test]
+fn kernels_and_maps_of_parts_become_one_of_all_items() {
+    for map in [false, true] {
+        for rank in [1, 2, 3] {
+            let one = placed(&range(0, 8), rank, 1, map);
+            let two = placed(&range(4, 13), rank, 2, map);
+            let three = placed(&range(9, 15), rank, 3, map);
+            let same = merge(&[&one, &one]).model;
+            for pair in (0..8).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                let (got, want) = (found(&same, pair), found(&one, pair));
+                assert!((got - want).abs() < 1e-9, "{map} {rank}: {got} {want}");
+            }
+            let all = merge(&[&one, &three, &two]).model;
+            assert_eq!((all.columns(), all.rank()), (15, rank));
+            for pair in (0..15).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                let (got, want) = (found(&all, pair), far(pair, rank));
+                // Rotations are held a little, by 1e-9, to those of the gauge.
+                assert!((got - want).abs() < 1e-7, "{map} {rank}: {got} {want}");
+            }
+            // It is a whole model: it can be written and read.
+            let again = Model::from_bytes(&all.to_bytes().unwrap()).unwrap();
+            assert_eq!(again, all);
+        }
+    }
+    let one = placed(&range(0, 8), 2, 1, true);
+    let merged = merge(&[&one, &placed(&range(4, 13), 2, 2, true)]).model;
+    let Knowledge::Map(known) = &merged.knowledge else {
+        panic!("a map");
+    };
+    // 28 and 36 pairs, 6 of which both know.
+    assert_eq!(known.dissimilarities.list.len(), 58);
+    assert!(known.card.cost < 1e-14, "{}", known.card.cost);
+}
+
+#[test]
+fn maps_that_cannot_be_laid_over_each_other_are_refused() {
+    let one = placed(&range(0, 8), 2, 1, true);
+    let refused = |other: &Model, options: &MergeOptions| {
+        let error = Model::merge(&[&one, other], options).unwrap_err();
+        error.to_string()
+    };
+    let usual = MergeOptions::default();
+    assert_eq!(
+        refused(&placed(&range(6, 12), 2, 2, true), &usual),
+        "a map has 2 items in common with the others: expected more than its 2 coordinates, to \
+         lay them over each other"
+    );
+    assert_eq!(
+        refused(&placed(&range(2, 9), 3, 2, true), &usual),
+        "one map has 2 coordinates, another 3: expected the same"
+    );
+    assert_eq!(
+        refused(&placed(&range(2, 9), 2, 2, false), &usual),
+        "a kernel cannot be merged with a map: expected models of one kind"
+    );
+    assert_eq!(
+        refused(&one, &usual.clone().rank(Some(1))),
+        "option `rank` is 1: maps keep their 2 coordinates"
+    );
+}
+
+#[test]
+fn values_of_pairs_of_two_parts_give_the_matrix_behind_both() {
+    use crate::data::{Labelled, ValuedPair};
+    use crate::task::PairsSolver;
+    use crate::{Pairs, Rows};
+    let cell = |i: u32, j: u64| normal_at(3, 1, u64::from(i), j);
+    let rows = (0..40).map(|i| (0..5).map(|j| cell(i, j)).collect::<Vec<f64>>());
+    let rows = Labelled::new(Rows::from_dense(rows).unwrap());
+    // value = leftᵀ W right with W of rank 2.
+    let side = |i: u32, stream: u64, c: u64| -> f64 {
+        (0..5)
+            .map(|j| cell(i, j) * normal_at(7, stream, j, c))
+            .sum()
+    };
+    let value = |l: u32, r: u32| (0..2).map(|c| side(l, 2, c) * side(r, 3, c)).sum();
+    let pairs = |from: u32, to: u32| -> Vec<ValuedPair> {
+        let all = (from..to).flat_map(|left| (from..to).map(move |right| (left, right)));
+        let pair = |(left, right)| ValuedPair {
+            left,
+            right,
+            value: value(left, right),
+        };
+        all.map(pair).collect()
+    };
+    let task = Pairs::default().rank(2).solver(PairsSolver::TrustRegion);
+    let task = task.step_size(1e-3);
+    let [one, two] =
+        [(0, 20), (20, 40)].map(|(from, to)| task.fit(&rows, &pairs(from, to)).unwrap());
+    let errors = |model: &Model| {
+        let all = pairs(0, 40);
+        model
+            .evaluate_pairs(&rows, None, &all, None)
+            .unwrap()
+            .metrics["rmse"]
+    };
+    let (same, both) = (merge(&[&one, &one]).model, merge(&[&one, &two]).model);
+    assert!((errors(&same) - errors(&one)).abs() < 1e-9);
+    let worst = errors(&one).max(errors(&two));
+    assert!(errors(&both) <= worst + 1e-9, "{} {worst}", errors(&both));
+    let (Knowledge::Pairs { target_mean: a }, Knowledge::Pairs { target_mean: b }) =
+        (&one.knowledge, &two.knowledge)
+    else {
+        panic!("models of pairs");
+    };
+    let Knowledge::Pairs { target_mean } = both.knowledge else {
+        panic!("a model of pairs");
+    };
+    let between = a.min(*b) - 1e-12..=a.max(*b) + 1e-12;
+    assert!(between.contains(&target_mean), "{target_mean} {between:?}");
+}

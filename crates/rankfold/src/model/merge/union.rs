@@ -95,7 +95,7 @@ impl Union {
 }
 
 /// By what a feature is multiplied.
-pub(super) fn multiplier(preprocess: &Preprocess, j: usize) -> f64 {
+pub(crate) fn multiplier(preprocess: &Preprocess, j: usize) -> f64 {
     let of = |values: &Option<Vec<f64>>| values.as_ref().map_or(1.0, |values| values[j]);
     of(&preprocess.weight) * of(&preprocess.scale)
 }

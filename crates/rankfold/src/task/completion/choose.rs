@@ -62,6 +62,8 @@ pub(super) struct Judge<'a> {
     /// What is predicted.
     pub valid: View<'a>,
     pub scale: Option<(f64, f64)>,
+    /// What fits start from, where that is a model.
+    pub start: Option<&'a Fitted>,
     /// Whether the step of online solvers is to be chosen.
     pub choose_steps: bool,
     /// Whether to go on.
@@ -320,7 +322,7 @@ impl Judge<'_> {
         let entries = self.observed.part(self.part);
         let exact = EXACT * entries.mean_square(entries.mean()).sqrt();
         let mut best: Option<Tried> = None;
-        let mut warm: Option<Fitted> = None;
+        let mut warm: Option<Fitted> = self.start.cloned();
         for rank in ranks.0..=ranks.1 {
             let online = method.solver == CompletionSolver::Online;
             let found = match given.is_some() || !method.learner.has_penalty() {

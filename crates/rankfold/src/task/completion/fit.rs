@@ -351,6 +351,9 @@ impl Method {
 
     /// The model with columns added to its factors.
     fn grown(&self, entries: View<'_>, model: Fitted, more: usize) -> Fitted {
+        if more == 0 {
+            return model;
+        }
         let problem = Completion {
             entries,
             center: model.center,

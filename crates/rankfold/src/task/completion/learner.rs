@@ -105,6 +105,8 @@ choices! {
         Continuation = "continuation",
         /// Random factors
         Random = "random",
+        /// W and the biases of a model: give its file
+        Model = "model",
     }
 }
 

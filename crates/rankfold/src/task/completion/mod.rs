@@ -10,6 +10,7 @@ mod fit;
 mod learner;
 mod online;
 mod recommend;
+mod start;
 
 pub use choose::Trial as RatingTrial;
 pub use learner::{CompletionInit, CompletionLearner, CompletionSolver};
@@ -35,6 +36,7 @@ use choose::{Judge, Seen, Trial};
 use fit::{Fit as Fitting, STAGES, biases_only};
 use learner::Method;
 use serde::{Deserialize, Serialize};
+use start::Given;
 use std::borrow::Cow;
 
 /// The range to which predictions are clipped.
@@ -273,6 +275,10 @@ impl Completion {
         threads(self.threads)
     }
 
+    fn is_from_model(&self) -> bool {
+        self.init == Some(CompletionInit::Model)
+    }
+
     /// Checks the options.
     pub fn check(&self) -> Result<()> {
         self.check_table()?;
@@ -282,6 +288,24 @@ impl Completion {
             return Err(Error::option(
                 "rank",
                 format!("must rise, found {first}..{last}"),
+            ));
+        }
+        if self.is_from_model() && self.learner.is_bayes() {
+            return Err(Error::option(
+                "init",
+                format!(
+                    "cannot be a model for `{}`, which has no start: choose another learner, such as `als`",
+                    self.learner
+                ),
+            ));
+        }
+        if self.is_from_model()
+            && let Ranks::Between(first, last) = self.rank
+            && first < last
+        {
+            return Err(Error::option(
+                "rank",
+                format!("must be one rank with a start from a model, found {first}..{last}"),
             ));
         }
         if self.learner == CompletionLearner::Grassmann
@@ -363,11 +387,15 @@ impl Completion {
         watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
     ) -> Result<Option<CompletedMatrix>> {
         check_validation(valid.is_some(), self.valid_fraction)?;
+        if self.is_from_model() {
+            let message = "cannot be a model for a matrix without names: use `fit_with`";
+            return Err(Error::option("init", message));
+        }
         if self.valid_fraction == 0.0 {
-            return self.complete_from(entries, valid, None, watch);
+            return self.complete_from(entries, valid, None, None, watch);
         }
         let (mut kept, held) = self.split(entries)?;
-        self.complete_from(&mut kept, Some(&held), None, watch)
+        self.complete_from(&mut kept, Some(&held), None, None, watch)
     }
 
     /// The entries without the share that is held out for validation, and that share.
@@ -398,11 +426,15 @@ impl Completion {
         &self,
         entries: &mut Observed,
         valid: Option<&Observed>,
+        start: Option<&Given>,
         resumed: Option<(Decided, SolverState)>,
         watch: &mut dyn FnMut(CompletionEvent<'_>) -> bool,
     ) -> Result<Option<CompletedMatrix>> {
         self.check()?;
-        let ranks = self.ranks_for(entries.shape())?;
+        let ranks = match start {
+            Some(start) => (start.rank, start.rank),
+            None => self.ranks_for(entries.shape())?,
+        };
         let scale = self.scale(entries);
         let mut run = Work {
             options: self,
@@ -410,6 +442,7 @@ impl Completion {
             entries,
             valid,
             scale,
+            start: start.map(|start| &start.fitted),
             resumed,
             watch,
             trials: Vec::new(),
@@ -479,6 +512,12 @@ impl Completion {
             None => None,
             Some(resumed) => Some((resumed.stage()?, resumed.solver)),
         };
+        let start = driver.started::<Completion>(self.is_from_model(), |start| {
+            self.from_model(start, (&users, &items), &entries)
+        })?;
+        let start = start
+            .map(|blocks| Given::new(blocks, &entries))
+            .transpose()?;
         let mut failed = None;
         let mut watch = |event: CompletionEvent<'_>| match event {
             CompletionEvent::Iteration {
@@ -498,7 +537,8 @@ impl Completion {
                 true
             }
         };
-        let matrix = self.complete_from(&mut entries, known.as_ref(), resumed, &mut watch)?;
+        let (known, start) = (known.as_ref(), start.as_ref());
+        let matrix = self.complete_from(&mut entries, known, start, resumed, &mut watch)?;
         if let Some(error) = failed {
             return Err(error);
         }
@@ -517,6 +557,9 @@ impl Completion {
         report.counters.steps = matrix.iterations as u64;
         report.counters.updates = matrix.iterations as u64;
         let (mut model, lost_rank) = self.model_of::<R>(&matrix, (users, items), &entries)?;
+        if let Some(init @ CompletionInit::Model) = self.init {
+            model.card.init = init.name().into();
+        }
         if let crate::model::Knowledge::Completion(rated) = &mut model.knowledge {
             rated.card.columns = columns;
         }
@@ -705,6 +748,8 @@ struct Work<'a, 'w> {
     entries: &'a mut Observed,
     valid: Option<&'a Observed>,
     scale: Option<(f64, f64)>,
+    /// What fits start from, where that is a model.
+    start: Option<&'a Fitted>,
     /// Where a last fit that was interrupted stands.
     resumed: Option<(Decided, SolverState)>,
     watch: &'w mut dyn FnMut(CompletionEvent<'_>) -> bool,
@@ -937,6 +982,7 @@ impl Work<'_, '_> {
             part,
             valid,
             scale: self.scale,
+            start: self.start,
             choose_steps: self.options.step_size.is_none(),
             go_on: &mut go_on,
         })
@@ -969,7 +1015,8 @@ impl Work<'_, '_> {
         let mut stopped = false;
         let watch = &mut self.watch;
         let (entries, state) = (&*self.entries, state.as_ref());
-        let fit = fitting.fit(entries, Part::All, rank, None, state, &mut |moment| {
+        let warm = self.start;
+        let fit = fitting.fit(entries, Part::All, rank, warm, state, &mut |moment| {
             let state = moment.state;
             let state = state.map(|state| move || state().with_number(RANK_OF_STATE, rank as f64));
             let event = CompletionEvent::Iteration {

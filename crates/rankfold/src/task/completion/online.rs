@@ -3,7 +3,7 @@
 use super::learner::CompletionLearner;
 use crate::batch::Fitted;
 use crate::data::LARGEST_RATING;
-use crate::form::{Factored, Form, Newcomer, Polar, Side, Tall};
+use crate::form::{Factored, Form, Newcomer, Polar, Tall};
 use crate::model::{Card, Counters, Knowledge, Model, Objects, Precise, Rated};
 use crate::online::{AnyLearner, BIAS_RIDGE, FoldIn, Learner, Outcome, RankOne, Rule, Step};
 use crate::random::normal_at;
@@ -371,26 +371,7 @@ pub(super) fn tall_factors<R: Real>(model: &Fitted) -> Result<Factored<R>> {
 
 /// The factors of a form in the balanced gauge.
 pub(super) fn factors_of<R: Real>(learner: &AnyLearner<R>) -> Option<(Mat<f64>, Mat<f64>)> {
-    let form = learner.form();
-    let gauge = form.gauge()?;
-    let (left, right) = form.factors()?;
-    let k = form.rank();
-    let rows = |tall: &Tall<R>, side: Side| {
-        let map = match side {
-            Side::Left => &gauge.left,
-            Side::Right => &gauge.right,
-        };
-        let mut out = Mat::zeros(tall.rows(), k);
-        let mut at = 0;
-        tall.for_each_mapped(map, |row| {
-            for j in 0..k {
-                out[(at, j)] = row[j];
-            }
-            at += 1;
-        });
-        out
-    };
-    Some((rows(left, Side::Left), rows(right, Side::Right)))
+    learner.form().balanced_factors().map(Into::into)
 }
 
 #[cfg(test)]

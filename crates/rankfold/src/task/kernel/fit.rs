@@ -1,9 +1,10 @@
 //! A run of [`Kernel`].
 
 use super::source::Source;
-use super::{Kernel, KernelData};
+use super::{Kernel, KernelData, KernelInit};
 use crate::batch::{Armijo, Bound, Bounds, Distances, Ended, Pair, PairLoss, Points};
 use crate::data::{Constraint, Features, Labels, Relation};
+use crate::form::Side;
 use crate::linalg::svd;
 use crate::model::{Card, KernelCard, Knowledge, Model, Precise, Preprocess, Score};
 use crate::random::Random;
@@ -13,6 +14,7 @@ use crate::task::inputs::Fingerprint;
 use crate::task::metric::{Bounded, Engine, Lowered, MetricLearner, MetricSolver, stored};
 use crate::task::run::{Fit, Run};
 use crate::task::similarity::classes;
+use crate::task::start::{Side as SideOf, Start};
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
 
@@ -97,7 +99,13 @@ impl Kernel {
         let total = 2 * self.iterations as u64;
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1)));
         let mut driver = Driver::new(run, course, self, fingerprint(&items, &normal, &first))?;
-        let run = self.learn(&normal, &first, &mut driver)?;
+        let resumed = driver.resume(self)?;
+        let features = Features::Named(items.clone());
+        let given = driver.started::<Kernel>(self.init == Some(KernelInit::Model), |start| {
+            self.from_model(start, &features, scale)
+        })?;
+        let first = given.and_then(|g| g.into_iter().next()).unwrap_or(first);
+        let run = self.learn(&normal, &first, resumed, &mut driver)?;
         let distances = Distances::new(&run.points, pairs(&normal), self.thread_count())?;
         let found = distances.of(&distances.project(&run.lowered.factor));
         let list = normal.iter().map(|&(_, bound, y)| (bound, y)).collect();
@@ -117,6 +125,7 @@ impl Kernel {
             cost,
         };
         let init = match (&source, card.function) {
+            _ if self.init == Some(KernelInit::Model) => KernelInit::Model.name(),
             (_, Some(function)) => function.name(),
             (Source::Identity(_), _) => "identity",
             _ => "matrix",
@@ -131,7 +140,7 @@ impl Kernel {
                 ..Card::new(self.learner.name())
             },
             form: Precise::new(stored::<R>(&factor)?),
-            features: Features::Named(items),
+            features,
             preprocess: Preprocess::default(),
             objects: None,
             knowledge: Knowledge::Kernel(card),
@@ -143,6 +152,34 @@ impl Kernel {
             .with("violated", violated)
             .with("cost", cost);
         Ok(Fit { model, report })
+    }
+
+    /// The factor of the kernel of a model, in the units of the run, and what to tell of it.
+    fn from_model(
+        &self,
+        start: &Start,
+        items: &Features,
+        scale: f64,
+    ) -> Result<(Vec<Mat<f64>>, Vec<String>)> {
+        let plain = Preprocess::default();
+        let n = items.names().map_or(0, |names| names.len());
+        let side = SideOf {
+            side: Side::Left,
+            features: items,
+            preprocess: &plain,
+            size: n,
+            what: "items",
+        };
+        let rank = start.rank_of(self.rank_given(), (n, n))?;
+        if self.learner.is_cone() && rank < n {
+            return Err(start.error(format!(
+                "the model has rank {rank}: `{}` expects a kernel of full rank, {n} here",
+                self.learner
+            )));
+        }
+        let found = start.factors(&side, None, rank, self.seed)?;
+        let [factor, _] = found.factors;
+        Ok((vec![faer::Scale(1.0 / scale.sqrt()) * factor], found.note))
     }
 
     /// What is known, and how many pairs were drawn from labels.
@@ -204,6 +241,7 @@ impl Kernel {
         &self,
         bounds: &[Bounded],
         first: &Mat<f64>,
+        resumed: Option<Resumed>,
         driver: &mut Driver<'_, ()>,
     ) -> Result<Learned> {
         let (n, rank) = (first.nrows(), first.ncols());
@@ -222,7 +260,6 @@ impl Kernel {
         if bounds.is_empty() {
             return Ok(Learned::still(points, factor));
         }
-        let resumed = driver.resume(self)?;
         let part: usize = resumed.as_ref().map_or(Ok(0), Resumed::stage)?;
         let mut state = resumed.map(|resumed| resumed.solver);
         if part == 0 && self.is_warm() && (rank < n || self.is_fixed_range()) {

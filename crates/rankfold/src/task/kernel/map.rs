@@ -23,6 +23,7 @@ use crate::task::course::Course;
 use crate::task::driver::{Driver, Resumed};
 use crate::task::inputs::Fingerprint;
 use crate::task::run::{Event, Fit, Report, Run, Stop};
+use crate::task::start::{Side, Start, StartInit};
 use crate::task::{Learn, threads};
 use crate::{Error, Ids, Result, memory, options};
 use faer::Mat;
@@ -70,6 +71,7 @@ options! {
     pub struct Map: "map" {
         /// Coordinates of a point.
         dimensions: usize = 2, in Range::COUNT;
+        shared init;
         shared seed;
         shared threads;
         shared curve_every;
@@ -142,20 +144,34 @@ impl Map {
         self.check_table()?;
         let (items, n) = (data.items, data.items.len());
         let known = unique(data.known);
-        self.check(n, &known)?;
+        let from_model = self.init == StartInit::Model;
+        if !from_model {
+            self.check(n, &known)?;
+        }
         let stress = Stress::new(n, &known, threads(self.threads))?;
-        let rank = self.dimensions;
-        let room = (rank + BESIDE).min(n);
-        let random = Mat::from_fn(n, room, |i, j| {
-            0.3 * normal_at(self.seed, RANDOM, i as u64, j as u64)
-        });
-        let classical = classical(n, &stress.scaled(), room);
-        let starts: Vec<Mat<f64>> = classical.into_iter().chain([random]).collect();
-        let most = starts.len() * (PRICES.len() * LIFTED.0 + FLAT.0);
+        let own = match from_model {
+            true => Vec::new(),
+            false => self.own_starts(&stress),
+        };
+        let most = own.len().max(1) * (PRICES.len() * LIFTED.0 + FLAT.0);
         let course = Course::new(most as u64, Some(self.curve_every.unwrap_or(1)));
         let mut driver: Driver<'_, ()> =
             Driver::new(run, course, self, fingerprint(items, &known))?;
         let resumed = driver.resume(self)?;
+        let given =
+            driver.started::<Map>(from_model, |start| self.from_model(start, items, &stress))?;
+        let given = given.and_then(|blocks| <[Mat<f64>; 2]>::try_from(blocks).ok());
+        let map = Map {
+            dimensions: given.as_ref().map_or(self.dimensions, |g| g[0].ncols()),
+            ..self.clone()
+        };
+        map.check(n, &known)?;
+        let rank = map.dimensions;
+        let room = (rank + BESIDE).min(n);
+        let starts = match &given {
+            None => own,
+            Some([points, _]) => vec![raised(points, room, self.seed)],
+        };
         let at: Stage = resumed
             .as_ref()
             .map_or(Ok(Stage::default()), Resumed::stage)?;
@@ -198,11 +214,75 @@ impl Map {
                 }
             }
         }
-        let best = best.expect("there is a random start");
-        let factor = signed(principal(&best.factor, rank)?);
+        let best = best.expect("there is a start");
+        let mut factor = signed(principal(&best.factor, rank)?);
+        if let Some([points, known]) = &given {
+            // The picture is laid as that of the model.
+            let stay: Vec<usize> = (0..n).filter(|&i| known[(i, 0)] > 0.0).collect();
+            if stay.len() > rank {
+                factor = aligned(&best.factor, points, &stay)?;
+            }
+        }
         let report = driver.finish(Ended::Converged)?;
         let repeated = data.known.len() - known.len();
-        self.model(items, repeated, &stress, factor, best.cost, report)
+        map.model(items, repeated, &stress, factor, best.cost, report)
+    }
+
+    /// Starts from the dissimilarities, and a random one.
+    fn own_starts(&self, stress: &Stress<'_>) -> Vec<Mat<f64>> {
+        let n = stress.points.len();
+        let room = (self.dimensions + BESIDE).min(n);
+        let random = Mat::from_fn(n, room, |i, j| {
+            0.3 * normal_at(self.seed, RANDOM, i as u64, j as u64)
+        });
+        let classical = classical(n, &stress.scaled(), room);
+        classical.into_iter().chain([random]).collect()
+    }
+
+    /// The points of a map, new ones amid those that they are nearest to, and which of them
+    /// the map knows; with what to tell of it.
+    fn from_model(
+        &self,
+        start: &Start,
+        items: &Ids,
+        stress: &Stress<'_>,
+    ) -> Result<(Vec<Mat<f64>>, Vec<String>)> {
+        let (features, plain) = (Features::Named(items.clone()), Preprocess::default());
+        let side = Side {
+            side: crate::form::Side::Left,
+            features: &features,
+            preprocess: &plain,
+            size: items.len(),
+            what: "items",
+        };
+        let found = start.found(&side)?;
+        let old = start.model().item_coordinates::<f64>()?;
+        let asked = (self.dimensions != Map::default().dimensions).then_some(self.dimensions);
+        let n = items.len();
+        let rank = start.rank_of(asked, (n, n.saturating_sub(1)))?;
+        let points = Mat::from_fn(n, old.rank, |i, j| match found.at[i] {
+            Some(at) => old.row(at as usize)[j],
+            None => 0.0,
+        });
+        let known: Vec<bool> = found.at.iter().map(Option::is_some).collect();
+        let points = with_new(points, &known, stress.known, stress.scale, self.seed);
+        let points = match rank < old.rank {
+            true => principal(&points, rank)?,
+            false => Mat::from_fn(n, rank, |i, j| match j < old.rank {
+                true => points[(i, j)],
+                false => 0.0,
+            }),
+        };
+        let known = Mat::from_fn(n, 1, |i, _| f64::from(u8::from(known[i])));
+        let unknown = found.at.iter().filter(|at| at.is_none()).count();
+        let notes = match unknown {
+            0 => Vec::new(),
+            _ => vec![format!(
+                "the model does not know {unknown} of {n} items: they start amid those that they are nearest to"
+            )],
+        };
+        let scaled = faer::Scale(1.0 / stress.scale) * points;
+        Ok((vec![scaled, known], notes))
     }
 
     fn check(&self, n: usize, known: &[Dissimilarity]) -> Result<()> {
@@ -250,7 +330,10 @@ impl Map {
         let card = Card {
             score: Score::Distance,
             seed: self.seed,
-            init: "dissimilarities".into(),
+            init: match self.init {
+                StartInit::Own => "dissimilarities".into(),
+                StartInit::Model => self.init.name().into(),
+            },
             counters: Counters {
                 steps,
                 updates: steps,
@@ -395,25 +478,24 @@ impl Model {
             run.tell(&Event::Progress { done, total: most })
         };
         let old = Mat::from_fn(before, rank, |i, j| old.row(i)[j]);
-        let start =
-            faer::Scale(1.0 / stress.scale) * with_new(&old, n, &all, stress.scale, map.seed);
+        let mut start = Mat::zeros(n, rank);
+        start.subrows_mut(0, before).copy_from(&old);
+        let is_old: Vec<bool> = (0..n).map(|i| i < before).collect();
+        let start = with_new(start, &is_old, &all, stress.scale, map.seed);
+        let start = faer::Scale(1.0 / stress.scale) * start;
         let plain = stress.lower(start.clone(), (rank, 0.0), FLAT, None, &mut observe)?;
         let room = (rank + BESIDE).min(n);
-        let raised = Mat::from_fn(n, room, |i, j| match j < rank {
-            true => start[(i, j)],
-            false => 0.05 * normal_at(map.seed, RANDOM, i as u64, j as u64),
-        });
-        let mut factor = raised;
-        let mut raised = plain.clone();
+        let mut factor = raised(&start, room, map.seed);
+        let mut passed = plain.clone();
         for part in 0..=PRICES.len() {
-            raised = stress.part(&factor, rank, part, None, &mut observe)?;
-            factor.clone_from(&raised.factor);
+            passed = stress.part(&factor, rank, part, None, &mut observe)?;
+            factor.clone_from(&passed.factor);
         }
         if !run.goes_on() {
             return Err(run.no_model());
         }
-        let lifted = raised.cost < BETTER * plain.cost;
-        let best = if lifted { raised } else { plain };
+        let lifted = passed.cost < BETTER * plain.cost;
+        let best = if lifted { passed } else { plain };
         // What stays is what the picture is laid by; all that was there, where too
         // little stays.
         let mut stay: Vec<usize> = (0..before).filter(|&i| !touched[i]).collect();
@@ -603,21 +685,37 @@ fn whole(g: &Mat<f64>) -> Result<Tall<f64>> {
     Tall::from_fn(g.nrows(), k, |i, j| raised[(i, j)])
 }
 
+/// Points with room beside them to pass each other.
+fn raised(points: &Mat<f64>, room: usize, seed: u64) -> Mat<f64> {
+    Mat::from_fn(points.nrows(), room, |i, j| match j < points.ncols() {
+        true => points[(i, j)],
+        false => 0.05 * normal_at(seed, RANDOM, i as u64, j as u64),
+    })
+}
+
 /// Old points, and new ones amid those that they are nearest to.
-fn with_new(old: &Mat<f64>, n: usize, known: &[Dissimilarity], scale: f64, seed: u64) -> Mat<f64> {
-    let (before, rank) = (old.nrows(), old.ncols());
+fn with_new(
+    old: Mat<f64>,
+    is_old: &[bool],
+    known: &[Dissimilarity],
+    scale: f64,
+    seed: u64,
+) -> Mat<f64> {
+    let (n, rank) = (old.nrows(), old.ncols());
     let mut weights = vec![0.0; n];
-    let mut out = Mat::zeros(n, rank);
-    out.subrows_mut(0, before).copy_from(old);
+    let mut out = old.clone();
     for d in known {
-        let (i, j) = (d.left as usize, d.right as usize);
-        if i < before && j >= before {
+        let (mut i, mut j) = (d.left as usize, d.right as usize);
+        if is_old[j] {
+            std::mem::swap(&mut i, &mut j);
+        }
+        if is_old[i] && !is_old[j] {
             let weight = 1.0 / (d.value / scale + 0.1).powi(2);
             weights[j] += weight;
             (0..rank).for_each(|c| out[(j, c)] += weight * old[(i, c)]);
         }
     }
-    for i in before..n {
+    for i in (0..n).filter(|&i| !is_old[i]) {
         for c in 0..rank {
             let noise = 0.1 * scale * normal_at(seed, RANDOM, i as u64, c as u64);
             out[(i, c)] = out[(i, c)] / f64::max(weights[i], f64::MIN_POSITIVE) + noise;

@@ -42,6 +42,8 @@ choices! {
         Start = "start",
         /// The same, after distances were learned in its range
         Range = "range",
+        /// The kernel of a model: give its file
+        Model = "model",
     }
 }
 

@@ -3,7 +3,7 @@
 use super::constraints::{given, random, squared_distance_levels};
 use super::engine::{Bounded, Engine, Observer, Seen};
 use super::session::fingerprint;
-use super::start::start;
+use super::start::{Given, start};
 use super::{Metric, MetricData, MetricInit, MetricLearner, MetricSolver};
 use crate::batch::{Armijo, Bounds, Distances, Ended, PairLoss, Points, SolverState, nearby, star};
 use crate::data::Constraint;
@@ -94,6 +94,8 @@ pub(super) struct Setup<'a, R: Real> {
     pub validation: Option<Part>,
     /// Changes when any of the data does.
     pub fingerprint: u64,
+    /// What the run starts from, where that is a model.
+    pub given: Option<Given>,
 }
 
 /// The smaller the error, the better.
@@ -189,6 +191,7 @@ impl<'a, R: Real> Setup<'a, R> {
             train,
             validation,
             fingerprint: fingerprint(data, constraints, valid),
+            given: None,
         })
     }
 
@@ -199,9 +202,10 @@ impl<'a, R: Real> Setup<'a, R> {
             return Err(Error::input("rows without features have no metric"));
         }
         let options = &self.options;
-        let rank = match options.learner.is_cone() {
-            true => d,
-            false => rank_for(options, options.rank, d)?,
+        let rank = match &self.given {
+            Some(given) => given.factor.ncols(),
+            None if options.learner.is_cone() => d,
+            None => rank_for(options, options.rank, d)?,
         };
         let what = format!("a metric of {d} features and rank {rank}");
         memory::require(d as u128 * rank as u128 * 64, &what)?;
@@ -246,6 +250,30 @@ impl<'a, R: Real> Setup<'a, R> {
         Ok(random(classes, count, levels, self.options.seed))
     }
 
+    /// Where W starts for a part of the rows, and the distances to aim at.
+    pub fn first(
+        &self,
+        part: &Part,
+        init: MetricInit,
+        rank: usize,
+        shrinkage: f64,
+    ) -> Result<(Mat<f64>, Levels)> {
+        let threads = self.options.thread_count();
+        let (points, classes) = (&part.points, part.classes.as_deref());
+        let (first, levels) = match &self.given {
+            Some(given) => (given.factor.clone(), given.levels),
+            None => {
+                let first = start(init, points, classes, rank, shrinkage, threads)?;
+                (first, None)
+            }
+        };
+        let levels = match levels {
+            Some(levels) => levels,
+            None => squared_distance_levels(points, &first, self.options.seed, threads)?,
+        };
+        Ok((first, levels))
+    }
+
     /// Learns from a part of the rows. The observer sees the start as well, as
     /// iteration 0.
     fn learn(
@@ -258,16 +286,7 @@ impl<'a, R: Real> Setup<'a, R> {
     ) -> Result<Learned> {
         let options = &self.options;
         let threads = options.thread_count();
-        let classes = part.classes.as_deref();
-        let first = start(
-            plan.init,
-            &part.points,
-            classes,
-            rank,
-            plan.shrinkage,
-            threads,
-        )?;
-        let levels = squared_distance_levels(&part.points, &first, options.seed, threads)?;
+        let (first, levels) = self.first(part, plan.init, rank, plan.shrinkage)?;
         let at_start = Seen {
             number: 0,
             cost: f64::NAN,
@@ -564,20 +583,26 @@ impl<'a, R: Real> Setup<'a, R> {
         Ok(out)
     }
 
-    fn fit(&self, constraints: Option<&[Constraint]>, run: Run<'_>) -> Result<Fit> {
-        let options = &self.options;
-        let rank = self.rank()?;
+    fn fit(mut self, constraints: Option<&[Constraint]>, run: Run<'_>) -> Result<Fit> {
         if constraints.is_none() {
             let classes = self.train.classes.as_deref().unwrap_or_default();
             if classes.iter().all(|c| *c == classes[0]) {
                 return Err(one_class());
             }
         }
+        let options = self.options.clone();
         let every = Some(options.curve_every.unwrap_or(1));
         let course = Course::new(0, every).judged_by(merit);
-        let driver = Driver::new(run, course, options, self.fingerprint)?;
+        let driver = Driver::new(run, course, &options, self.fingerprint)?;
         let mut driver = driver.patient(options.patience, self.validation.is_some())?;
-        let resumed = driver.resume(options)?;
+        let resumed = driver.resume(&options)?;
+        let wanted = options.init == Some(MetricInit::Model);
+        let given = driver.started::<Metric>(wanted, |start| {
+            let (given, notes) = self.from_model(start)?;
+            Ok((given.to_blocks(), notes))
+        })?;
+        self.given = given.and_then(Given::from_blocks);
+        let rank = self.rank()?;
         let plan: Plan = match &resumed {
             Some(resumed) => resumed.stage()?,
             None => self.plan(rank, constraints.is_some(), &mut driver)?,

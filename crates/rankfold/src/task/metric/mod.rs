@@ -132,6 +132,8 @@ choices! {
         ClassMeans = "class-means",
         /// The identity; at low rank on the features that vary most
         Identity = "identity",
+        /// The W of a model: give its file
+        Model = "model",
     }
 }
 
@@ -266,7 +268,7 @@ impl Metric {
         }
         match run.take_checkpoint() {
             Some(checkpoint) => self.resume(data, &checkpoint)?.drive(run),
-            None => self.session(data)?.drive(run),
+            None => self.begin_session(data, &mut run)?.drive(run),
         }
     }
 

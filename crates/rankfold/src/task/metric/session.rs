@@ -3,11 +3,9 @@
 //! A pair of rows x and y is the example δ ⊗ δ with δ = x − y, whose score is their
 //! squared distance. Reference: [Meyer2011b], sections 4 to 6, equation 23.
 
-use super::constraints::squared_distance_levels;
 use super::engine::Bounded;
 use super::fit::{SHRINKAGE, Setup, merit, stored};
 use super::source::Source;
-use super::start::start;
 use super::{Metric, MetricData, MetricInit, MetricLearner, StepSchedule};
 use crate::data::{Constraint, Labelled, Relation};
 use crate::form::{Form, FormRef, Full};
@@ -19,7 +17,7 @@ use crate::online::{
 use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
 use crate::task::inputs::Fingerprint;
-use crate::task::run::{Report, Trial};
+use crate::task::run::{Report, Run, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
@@ -139,14 +137,24 @@ impl Metric {
         &self,
         data: impl Into<MetricData<'a, R>>,
     ) -> Result<MetricSession<'a, R>> {
-        let data = data.into();
-        let setup = self.prepared(data)?;
+        self.begin_session(data.into(), &mut Run::default())
+    }
+
+    /// The same from a model, where the run brings one.
+    pub(super) fn begin_session<'a, R: Real>(
+        &self,
+        data: MetricData<'a, R>,
+        run: &mut Run<'_>,
+    ) -> Result<MetricSession<'a, R>> {
+        let mut setup = self.prepared(data)?;
+        if let Some(start) = run.started::<Metric>(self.init == Some(MetricInit::Model))? {
+            let (given, notes) = setup.from_model(&start)?;
+            notes.into_iter().for_each(|note| run.note(note));
+            setup.given = Some(given);
+        }
         let rank = setup.rank()?;
         let init = setup.starts(rank, data.constraints.is_some())[0];
-        let (points, classes) = (&setup.train.points, setup.train.classes.as_deref());
-        let threads = self.thread_count();
-        let first = start(init, points, classes, rank, SHRINKAGE, threads)?;
-        let levels = squared_distance_levels(points, &first, self.seed, threads)?;
+        let (first, levels) = setup.first(&setup.train, init, rank, SHRINKAGE)?;
         let form = shaped(self.learner, stored::<R>(&first)?)?;
         let (mut work, course) = self.work(setup, data, form, levels, init)?;
         work.choose_rule()?;
@@ -478,15 +486,8 @@ fn factor<R: Real>(form: FormRef<'_, R>) -> Result<Mat<f64>> {
             symmetric::map(&w, |v| v.max(0.0).sqrt()).ok_or_else(lost)
         }
         form => {
-            let gauge = form.gauge().ok_or_else(lost)?;
-            let (tall, _) = form.factors().ok_or_else(lost)?;
-            let mut out = Mat::zeros(tall.rows(), tall.rank());
-            let mut i = 0;
-            tall.for_each_mapped(&gauge.left, |row| {
-                row.iter().enumerate().for_each(|(j, &v)| out[(i, j)] = v);
-                i += 1;
-            });
-            Ok(out)
+            let [factor, _] = form.balanced_factors().ok_or_else(lost)?;
+            Ok(factor)
         }
     }
 }

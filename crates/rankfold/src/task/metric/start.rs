@@ -1,9 +1,80 @@
 //! Where a metric starts.
 
-use super::MetricInit;
+use super::fit::Setup;
+use super::{Metric, MetricInit};
 use crate::batch::{Points, class_means, principal};
-use crate::{Error, Result};
+use crate::form::Side;
+use crate::linalg::{svd, symmetric};
+use crate::model::Distances as Levels;
+use crate::task::rank_given;
+use crate::task::start::Start;
+use crate::{Error, Real, Result};
 use faer::Mat;
+
+/// G and the distances to aim at, as a model has them.
+#[derive(Debug, Clone)]
+pub(super) struct Given {
+    pub factor: Mat<f64>,
+    pub levels: Option<Levels>,
+}
+
+impl Given {
+    /// As a checkpoint keeps it.
+    pub fn to_blocks(&self) -> Vec<Mat<f64>> {
+        let levels = self.levels.map(|Levels { near, far }| [near, far]);
+        let levels = levels.map(|levels| Mat::from_fn(2, 1, |i, _| levels[i]));
+        [self.factor.clone()].into_iter().chain(levels).collect()
+    }
+
+    pub fn from_blocks(blocks: Vec<Mat<f64>>) -> Option<Self> {
+        let mut blocks = blocks.into_iter();
+        let factor = blocks.next()?;
+        let levels = blocks.next().filter(|m| m.nrows() == 2 && m.ncols() == 1);
+        Some(Given {
+            factor,
+            levels: levels.map(|m| Levels {
+                near: m[(0, 0)],
+                far: m[(1, 0)],
+            }),
+        })
+    }
+}
+
+impl<R: Real> Setup<'_, R> {
+    /// W of a model as G Gᵀ on these features, and what to tell of it.
+    pub(super) fn from_model(&self, start: &Start) -> Result<(Given, Vec<String>)> {
+        start.check_steps(self.things.preprocess.steps)?;
+        let options: &Metric = &self.options;
+        let side = self.things.side(Side::Left, "features");
+        let d = side.size;
+        let asked = rank_given(options, options.rank).filter(|_| !options.learner.is_cone());
+        let rank = start.rank_of(asked, (d, d))?;
+        let (factor, notes) = match start.model().storage().form == "full" {
+            false => {
+                let found = start.factors(&side, None, rank, options.seed)?;
+                let [factor, _] = found.factors;
+                (factor, found.note)
+            }
+            true => {
+                let (full, notes) = start.full::<f64>(&side, None, 1.0)?;
+                let w = symmetric::part(&full.to_faer());
+                let root = symmetric::map(&w, |v| v.max(0.0).sqrt());
+                let found = root.and_then(|root| svd(&root));
+                let found = found.ok_or_else(|| start.error("W is not finite"))?;
+                let (p, sigma, _) = found;
+                (Mat::from_fn(d, rank, |i, j| p[(i, j)] * sigma[j]), notes)
+            }
+        };
+        if options.learner.is_cone() && rank < d {
+            return Err(start.error(format!(
+                "the model has rank {rank}: `{}` expects a matrix of full rank, {d} here",
+                options.learner
+            )));
+        }
+        let levels = start.model().card.distances;
+        Ok((Given { factor, levels }, notes))
+    }
+}
 
 /// G of rank `k` at the start. The shrinkage is that of a start from class means.
 pub(crate) fn start(
@@ -15,6 +86,7 @@ pub(crate) fn start(
     threads: usize,
 ) -> Result<Mat<f64>> {
     match init {
+        MetricInit::Model => Err(Error::input("no model was given to start from")),
         MetricInit::Identity if k == points.features() => Ok(Mat::identity(k, k)),
         MetricInit::Identity => Ok(identity(points, k)),
         MetricInit::Pca => Ok(principal(points, k, threads)?.0),

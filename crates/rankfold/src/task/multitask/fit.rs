@@ -6,7 +6,7 @@ use crate::batch::{Common, Ended, Iteration, Limits, SharedSubspace, Solver, Sol
 use crate::data::TaskRows;
 use crate::linalg::qf;
 use crate::manifold::beside;
-use crate::model::{Moments, Standardize, TaskFit, TaskPrior, TaskView};
+use crate::model::{Moments, Standardize, TaskFit, TaskPrior, TaskView, multiplier};
 use crate::random::normal_at;
 use crate::{Error, Result};
 use faer::Mat;
@@ -49,6 +49,8 @@ pub(super) struct Ground {
     pub(super) tasks: Tasks,
     pub(super) common: Option<Common>,
     pub rank: usize,
+    /// A subspace and common weights to start from, on features as they are in files.
+    pub given: Option<(Mat<f64>, Option<Mat<f64>>)>,
     solver: Solver,
     iterations: usize,
     tolerance: f64,
@@ -91,6 +93,7 @@ impl Ground {
             tasks,
             common,
             rank: options.rank.unwrap_or(RANK),
+            given: None,
             solver: options.solver.solver(),
             iterations: options.iterations,
             tolerance: options.tolerance,
@@ -113,9 +116,25 @@ impl Ground {
     /// The subspace for a ridge that is large.
     fn start(&self) -> Result<Vec<Mat<f64>>> {
         let mu = self.common.as_ref().map(Common::ridge);
-        let c = mu.map(|mu| self.tasks.pooled_ridge(mu, self.threads));
-        let c = c.transpose()?;
-        let known = self.tasks.start(self.rank, c.as_ref());
+        // W sees features as they are in files times these.
+        let scaled = |m: &Mat<f64>, columns: usize| {
+            Mat::from_fn(m.nrows(), columns, |i, j| {
+                match multiplier(&self.frame.preprocess, i) {
+                    0.0 => m[(i, j)],
+                    here => m[(i, j)] / here,
+                }
+            })
+        };
+        let given = self.given.as_ref();
+        let c = match (mu, given.and_then(|(_, common)| common.as_ref())) {
+            (None, _) => None,
+            (Some(_), Some(common)) => Some(scaled(common, 1)),
+            (Some(mu), None) => Some(self.tasks.pooled_ridge(mu, self.threads)?),
+        };
+        let known = match given {
+            None => self.tasks.start(self.rank, c.as_ref()),
+            Some((u, _)) => Some(scaled(u, u.ncols().min(self.rank))),
+        };
         let u = known.and_then(|known| {
             // Where the targets point to fewer directions, random ones for the rest.
             let entry = |i, j| normal_at(self.seed, RANDOM_COLUMNS, i as u64, j as u64);

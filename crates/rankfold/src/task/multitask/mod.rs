@@ -8,6 +8,7 @@ mod frame;
 mod mixed;
 mod online;
 mod shares;
+mod start;
 
 pub use online::TaskLearner;
 pub(crate) use shares::Shares;
@@ -17,6 +18,7 @@ use super::driver::Driver;
 use super::hold_out::{hold_out, hold_out_some};
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run, Trial};
+use super::start::StartInit;
 use super::{Learn, check_validation, threads};
 use crate::batch::{Ended, Solver, SolverState};
 use crate::data::{FeatureMap, TaskColumns, TaskRows};
@@ -28,6 +30,7 @@ use faer::Mat;
 use fit::{Ground, Learned};
 use frame::Frame;
 use serde::{Deserialize, Serialize};
+use start::Given;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
@@ -117,6 +120,9 @@ options! {
             for "`auto` and `grassmann`" if |o| o.may_have_subspace(), effect Length;
         /// Stop when an iteration lowers the cost by at most this share.
         tolerance: f64 = 1e-10, in Range::NOT_NEGATIVE,
+            for "`auto` and `grassmann`" if |o| o.may_have_subspace();
+        /// Where the subspace starts: as the learner does by itself, or from a model.
+        init: StartInit = StartInit::Own,
             for "`auto` and `grassmann`" if |o| o.may_have_subspace();
         shared valid_fraction;
         shared seed;
@@ -267,6 +273,10 @@ impl Multitask {
             Some(resumed) => Some((resumed.stage::<Option<TaskTrial>>()?, resumed.solver)),
         };
         let (decided, state) = resumed.unzip();
+        let given = driver.started::<Multitask>(self.init == StartInit::Model, |start| {
+            self.from_model(start, data)
+        })?;
+        let given = given.map(Given::new).transpose()?;
         let mut failed = None;
         let all: Vec<u32> = (0..data.len() as u32).collect();
         let mut choosing = true;
@@ -282,14 +292,16 @@ impl Multitask {
             }
             MultitaskEvent::Tried(trial) => driver.tried(trial.into()),
         };
-        let ranks = match self.may_have_subspace() {
-            true => self.ranks(data),
-            false => Vec::new(),
+        let ranks = match (&given, self.may_have_subspace()) {
+            (Some(given), _) => vec![given.rank],
+            (None, true) => self.ranks(data),
+            (None, false) => Vec::new(),
         };
+        let open = self.standardize.is_none() && given.is_none();
         let may_be_mixed = self.may_be_mixed(data);
         let to_choose = ranks.len() + usize::from(may_be_mixed) > 1
             || ranks.len() == 1 && self.regularization.is_none()
-            || self.standardize.is_none()
+            || open
             || valid.is_some();
         let chosen = match (to_choose, decided) {
             (false, _) => None,
@@ -300,9 +312,10 @@ impl Multitask {
                 for rank in tried.chain(may_be_mixed.then_some(None)) {
                     let options = Multitask {
                         rank,
+                        standardize: self.standardize.or(given.as_ref().map(|g| g.standardize)),
                         ..self.clone()
                     };
-                    let mut work = Work::new(&options, data, &mut watch);
+                    let mut work = Work::new(&options, data, &mut watch).starting(given.as_ref());
                     let Some(found) = work.choose(valid, rank.is_none())? else {
                         return Err(driver.run.no_model());
                     };
@@ -331,15 +344,24 @@ impl Multitask {
             rank: Some(rank),
             ..self.clone()
         };
-        let mut work = Work::new(&options, data, &mut watch);
-        let standardize = self.scaling(chosen.as_ref());
-        let ground = Ground::new(&options, data, &all, standardize)?;
+        let mut work = Work::new(&options, data, &mut watch).starting(given.as_ref());
+        let standardize = match &given {
+            Some(given) => given.standardize,
+            None => self.scaling(chosen.as_ref()),
+        };
+        let mut ground = Ground::new(&options, data, &all, standardize)?;
+        ground.given = given.as_ref().map(Given::parts);
         (work.watch)(MultitaskEvent::Last(chosen.as_ref()));
         let learned = match mixed {
             true => mixed::learn(&ground.frame, self.thread_count()).ok_or_else(no_numbers)?,
             false => {
                 let ridges = ground.ridges(self.regularization, chosen.as_ref());
-                work.walk(&ground, &ridges, state)?
+                // From a model there is no way down: larger ridges would lead away from it.
+                let first = match &given {
+                    Some(_) => ridges.len().saturating_sub(1),
+                    None => 0,
+                };
+                work.walk(&ground, &ridges[first..], state)?
             }
         };
         let tasks = 0..data.names.len();
@@ -506,6 +528,7 @@ pub(crate) struct MultitaskFit {
 struct Work<'a> {
     options: &'a Multitask,
     data: &'a TaskRows,
+    given: Option<&'a Given>,
     watch: &'a mut dyn FnMut(MultitaskEvent<'_>) -> bool,
     trials: Vec<TaskTrial>,
 }
@@ -519,9 +542,15 @@ impl<'a> Work<'a> {
         Work {
             options,
             data,
+            given: None,
             watch,
             trials: Vec::new(),
         }
+    }
+
+    /// The same from a model.
+    fn starting(self, given: Option<&'a Given>) -> Self {
+        Work { given, ..self }
     }
 
     /// The rows that are learned from and those that are held out: in each task the
@@ -558,7 +587,8 @@ impl<'a> Work<'a> {
         let settings = one.as_ref().map_or(&both[..], |one| &one[..]);
         let (options, data) = (self.options, self.data);
         for &standardize in settings {
-            let ground = Ground::new(options, data, &kept, standardize)?;
+            let mut ground = Ground::new(options, data, &kept, standardize)?;
+            ground.given = self.given.map(Given::parts);
             if mixed {
                 let learned = mixed::learn(&ground.frame, options.thread_count());
                 let Some(learned) = learned else { continue };
@@ -707,7 +737,10 @@ impl<'a> Work<'a> {
         let preprocess = frame.preprocess.clone();
         let mut model = Model::multitask(&learned.at[0], &weights, names, preprocess, space, card)?;
         model.card.seed = options.seed;
-        model.card.init = "spectral".into();
+        model.card.init = match options.init {
+            StartInit::Own => "spectral".into(),
+            StartInit::Model => options.init.name().into(),
+        };
         model.card.counters.steps = learned.iterations as u64;
         model.card.counters.updates = learned.iterations as u64;
         // Of a model that is not the one that was judged there is nothing to say.

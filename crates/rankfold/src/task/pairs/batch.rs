@@ -14,6 +14,7 @@ use crate::task::course::Course;
 use crate::task::driver::Driver;
 use crate::task::run::{Fit, Run};
 use crate::task::session::Snapshot;
+use crate::task::start::StartInit;
 use crate::{Error, Real, Result};
 use faer::Mat;
 
@@ -42,17 +43,28 @@ impl Pairs {
         };
         // Its start is that of online learning, and so is the step size of later
         // updates.
-        let session = self.session(data)?;
-        let work = session.work();
-        let start = work.factors();
+        let inputs = Inputs::new(self, data)?;
         let total = self.iterations.unwrap_or(ITERATIONS);
         let course = Course::new(total, Some(self.curve_every.unwrap_or(1))).judged_by(merit);
-        let validated = !work.inputs.validation.is_empty();
-        let fingerprint = work.inputs.fingerprint ^ work.inputs.objects_fingerprint.unwrap_or(0);
+        let validated = !inputs.validation.is_empty();
+        let fingerprint = inputs.fingerprint ^ inputs.objects_fingerprint.unwrap_or(0);
         let mut driver = Driver::new(run, course, self, fingerprint)?;
         driver = driver.patient(self.patience, validated)?;
-        driver.trials = session.trials().to_vec();
         let resumed = driver.resume(self)?;
+        let given = driver.started::<Pairs>(self.init == StartInit::Model, |start| {
+            let found = self.from_model(&inputs, start)?;
+            Ok((found.factors.into(), found.note))
+        })?;
+        let form = match given.as_deref() {
+            Some([left, right]) => self.shaped(&[left.clone(), right.clone()])?,
+            _ => super::session::start(self, &inputs)?,
+        };
+        let session = self.session_from(inputs, form)?;
+        let work = session.work();
+        let start = work.factors();
+        if resumed.is_none() {
+            driver.trials = session.trials().to_vec();
+        }
         let solve = Solve {
             solver,
             lambda: self.regularization,

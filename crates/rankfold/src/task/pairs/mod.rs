@@ -98,6 +98,7 @@ options! {
         /// How the factors of `polar` return to orthonormal columns.
         retraction: Retraction = Retraction::Uf,
             for "`--learner polar`" if |o| o.learner == Rule::Polar;
+        shared init;
         shared seed;
         shared preprocessing;
         shared valid_fraction;
@@ -155,7 +156,7 @@ impl Pairs {
         }
         match run.take_checkpoint() {
             Some(checkpoint) => self.resume(data, &checkpoint)?.drive(run),
-            None => self.session(data)?.drive(run),
+            None => self.begin_session(data, &mut run)?.drive(run),
         }
     }
 }

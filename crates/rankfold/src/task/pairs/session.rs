@@ -7,17 +7,18 @@ use super::evaluation::errors;
 use super::inputs::Inputs;
 use super::{Pairs, PairsData};
 use crate::data::ValuedPair;
-use crate::form::{Factored, Form, FormRef, Tall};
+use crate::form::{Factored, Form, FormRef, Side, Tall};
 use crate::model::{Card, Knowledge, Metrics};
 use crate::online::{AnyLearner, Learned, Learner, Rule, Step};
 use crate::random::{normal_at, splitmix64};
 use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
-use crate::task::run::{Baseline, Trial};
+use crate::task::run::{Baseline, Run, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
-use crate::task::{decayed, rank_for};
+use crate::task::start::{Factors, Start, StartInit};
+use crate::task::{decayed, rank_for, rank_given};
 use crate::{Error, Loss, Real, Result, memory};
 use faer::Mat;
 use std::borrow::Cow;
@@ -86,9 +87,34 @@ pub(super) fn merit(metrics: &Metrics) -> f64 {
 impl Pairs {
     /// A training run that the caller drives.
     pub fn session<'a, R: Real>(&self, data: PairsData<'a, R>) -> Result<PairsSession<'a, R>> {
+        self.begin_session(data, &mut Run::default())
+    }
+
+    /// The same from a model, where the run brings one.
+    pub(super) fn begin_session<'a, R: Real>(
+        &self,
+        data: PairsData<'a, R>,
+        run: &mut Run<'_>,
+    ) -> Result<PairsSession<'a, R>> {
         self.check()?;
         let inputs = Inputs::new(self, data)?;
-        let form = start(self, &inputs)?;
+        let form = match run.started::<Pairs>(self.init == StartInit::Model)? {
+            None => start(self, &inputs)?,
+            Some(start) => {
+                let found = self.from_model(&inputs, &start)?;
+                found.note.into_iter().for_each(|note| run.note(note));
+                self.shaped(&found.factors)?
+            }
+        };
+        self.session_from(inputs, form)
+    }
+
+    /// The same from this form.
+    pub(super) fn session_from<'a, R: Real>(
+        &self,
+        inputs: Inputs<'a, R>,
+        form: Form<R>,
+    ) -> Result<PairsSession<'a, R>> {
         let (mut work, course) = self.work(inputs, form, 0)?;
         match self.step_size {
             Some(size) => work.stepper.step.size = size,
@@ -143,6 +169,27 @@ impl Pairs {
         Ok((work, course.in_batches(self.batch as u64)))
     }
 
+    /// The factors of a model on these features.
+    pub(super) fn from_model<R: Real>(
+        &self,
+        inputs: &Inputs<'_, R>,
+        start: &Start,
+    ) -> Result<Factors> {
+        start.check_steps(inputs.rows.preprocess.steps)?;
+        let left = inputs.rows.side(Side::Left, "features");
+        let right = inputs.objects.as_ref();
+        let right = right.map(|things| things.side(Side::Right, "features of objects"));
+        let rank = start.rank_of(rank_given(self, self.rank), inputs.shape())?;
+        start.factors(&left, right.as_ref(), rank, self.seed)
+    }
+
+    /// Factors in the form of the learner.
+    pub(super) fn shaped<R: Real>(&self, [left, right]: &[Mat<f64>; 2]) -> Result<Form<R>> {
+        let tall = |m: &Mat<f64>| Tall::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)]);
+        let form = Factored::new(tall(left)?, tall(right)?);
+        Form::Factored(form).shaped(self.learner.shape())
+    }
+
     /// What models say of these options.
     pub(in crate::task) fn card(&self, step_size: f64) -> Card {
         Card {
@@ -152,7 +199,10 @@ impl Pairs {
             decay: self.decay,
             regularization: Some(self.regularization).filter(|&lambda| lambda > 0.0),
             retraction: (self.learner == Rule::Polar).then_some(self.retraction),
-            init: "gaussian".into(),
+            init: match self.init {
+                StartInit::Own => "gaussian".into(),
+                StartInit::Model => self.init.name().into(),
+            },
             ..Card::new(self.learner.name())
         }
     }
@@ -173,19 +223,8 @@ impl Pairs {
 impl<R: Real> PairsWork<'_, R> {
     /// The factors of W as it is now.
     pub(super) fn factors(&self) -> (Mat<f64>, Mat<f64>) {
-        let form = self.stepper.learner.form();
-        let gauge = form.gauge().expect("a start of full rank");
-        let (left, right) = form.factors().expect("a form with factors");
-        let mapped = |tall: &Tall<R>, map| {
-            let mut out = Mat::zeros(tall.rows(), tall.rank());
-            let mut i = 0;
-            tall.for_each_mapped(map, |row| {
-                row.iter().enumerate().for_each(|(j, &v)| out[(i, j)] = v);
-                i += 1;
-            });
-            out
-        };
-        (mapped(left, &gauge.left), mapped(right, &gauge.right))
+        let found = self.stepper.learner.form().balanced_factors();
+        found.expect("a start of full rank").into()
     }
 
     /// Tries candidates of the step size on four fifths of the pairs and takes the one
@@ -335,7 +374,7 @@ impl<R: Real> Work for PairsWork<'_, R> {
 
 /// W at the start of training: normal factors, of a length that makes scores about
 /// half as large as the values.
-fn start<R: Real>(options: &Pairs, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
+pub(super) fn start<R: Real>(options: &Pairs, inputs: &Inputs<'_, R>) -> Result<Form<R>> {
     let ((n, m), k) = (inputs.shape(), options.rank_for(inputs)?);
     let bytes = (n as u128 + m as u128) * k as u128 * size_of::<R>() as u128;
     let what = format!("a model of {n} and {m} features and rank {k}");

@@ -20,7 +20,7 @@ pub use session::{RankingSession, draws};
 pub(super) use violation::warp_of;
 pub use violation::{Violation, WARP_TRIALS, multilabel_hinge, warp};
 
-use super::run::{Event, Fit, Run};
+use super::run::{Fit, Run};
 use super::similarity::Init;
 use super::{Learn, Rank, check_length};
 use crate::data::Labelled;
@@ -81,7 +81,8 @@ options! {
         /// Longest step of passive-aggressive learning, C in the paper.
         aggressiveness: f64 = 0.1, in Range::POSITIVE,
             for "`passive-aggressive`" if |o| !o.has_steps();
-        /// The wrong label that is learned from [default: warp after `--init ridge`, else top].
+        /// The wrong label that is learned from [default: warp after `--init ridge` or a
+        /// model, else top].
         sampler: Option<Sampler> = None;
         /// How the wrong label weighs where several right ones score too low.
         gradient: Subgradient = Subgradient::Single,
@@ -92,7 +93,7 @@ options! {
         /// Biases start at this many times the logarithm of the share of rows with the label
         /// [default: .05, with WARP .2].
         popularity: Option<f64> = None, in Range::NOT_NEGATIVE,
-            for "starts other than `ridge`" if |o| !o.is_ridge();
+            for "starts other than `ridge` and models, which have biases" if |o| !o.has_biases();
         /// Keep the average of W and the biases over the run, later ones weighing more, not
         /// the last ones.
         average: bool = false, for "runs whose length or other start is given: steps that are \
@@ -137,8 +138,18 @@ impl Ranking {
         self.is_ridge() && self.steps.is_none() && self.epochs.is_none()
     }
 
+    /// Whether the run starts from the W of a model.
+    fn is_from_model(&self) -> bool {
+        self.learner.is_low_rank() && self.init == Init::Model
+    }
+
+    /// Whether the start knows biases of labels.
+    fn has_biases(&self) -> bool {
+        self.is_ridge() || self.is_from_model()
+    }
+
     fn sampler_or_default(&self) -> Sampler {
-        self.sampler.unwrap_or(match self.is_ridge() {
+        self.sampler.unwrap_or(match self.has_biases() {
             true => Sampler::Warp,
             false => Sampler::Top,
         })
@@ -199,9 +210,7 @@ impl Ranking {
     pub fn fit_with<R: Real>(&self, data: RankingData<'_, R>, mut run: Run<'_>) -> Result<Fit> {
         let session = match run.take_checkpoint() {
             Some(checkpoint) => self.resume(data, &checkpoint)?,
-            None => {
-                self.begin_session(data, &mut |trial| run.tell(&Event::Tried(trial.clone())))?
-            }
+            None => self.begin_session(data, &mut run)?,
         };
         session.drive(run)
     }

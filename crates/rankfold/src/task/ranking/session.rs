@@ -12,18 +12,19 @@ use super::violation::Violations;
 use super::{Ranking, RankingData, start};
 use crate::batch::LabelRidge;
 use crate::data::Features;
-use crate::form::{Form, FormRef, Full};
+use crate::form::{Form, FormRef, Full, Side};
 use crate::model::{Card, Knowledge, Metrics, Preprocess, Prior, Ranked, Sampler, Steps};
 use crate::online::{AnyLearner, Learned, Shape, Step};
 use crate::random::{Random, splitmix64};
 use crate::task::average;
 use crate::task::checkpoint::Checkpoint;
 use crate::task::course::Course;
-use crate::task::run::{Baseline, Report, Trial};
+use crate::task::run::{Baseline, Event, Report, Run, Trial};
 use crate::task::session::{
     Fingerprints, GoOn, Session, SideParts, Snapshot, Validated, Work, check_resumed,
 };
 use crate::task::similarity::{Init, metrics};
+use crate::task::start::{Side as SideOf, Start};
 use crate::task::{check_patience, decayed, threads};
 use crate::{Real, Result, SparseRow, memory};
 use std::borrow::Cow;
@@ -98,16 +99,17 @@ impl Ranking {
         &self,
         data: impl Into<RankingData<'a, R>>,
     ) -> Result<RankingSession<'a, R>> {
-        self.begin_session(data, &mut |_| true)
+        self.begin_session(data, &mut Run::default())
     }
 
-    /// The same; `tell` sees each trial before the first step, and false ends the run.
+    /// The same; the run is told each trial before the first step, and may end there.
     pub(super) fn begin_session<'a, R: Real>(
         &self,
         data: impl Into<RankingData<'a, R>>,
-        tell: Tell<'_>,
+        run: &mut Run<'_>,
     ) -> Result<RankingSession<'a, R>> {
         self.check()?;
+        let start = run.started::<Ranking>(self.is_from_model())?;
         let data = data.into();
         check_patience(
             self.patience,
@@ -115,20 +117,29 @@ impl Ranking {
         )?;
         let mut decided = None;
         let inputs = Inputs::new(self, data, |known| {
+            if let Some(start) = &start {
+                return start.steps(self.weight, self.normalize, self.standardize);
+            }
             if !self.is_ridge() {
                 return Ok(self.plain_steps());
             }
             let (features, labels) = (known.data.rows.columns(), known.data.labels.names.len());
             self.plain_rank(features, labels)?;
+            let tell: Tell<'_> = &mut |trial| run.tell(&Event::Tried(trial.clone()));
             let (found, trials) = choose::decide(self, known, tell)?;
             let steps = found.steps;
             decided = Some((found, trials));
             Ok(steps)
         })?;
         let (decided, trials) = decided.unzip();
-        let (form, prior) = match &decided {
-            Some(decided) => self.closed_form(&inputs, decided)?,
-            None => {
+        let (form, prior) = match (&decided, &start) {
+            (Some(decided), _) => self.closed_form(&inputs, decided)?,
+            (None, Some(start)) => {
+                let (form, prior, notes) = self.from_model(&inputs, start)?;
+                notes.into_iter().for_each(|note| run.note(note));
+                (form, prior)
+            }
+            (None, None) => {
                 let prior = inputs.prior(self);
                 (start_form(self, &inputs, &prior)?, prior)
             }
@@ -148,6 +159,37 @@ impl Ranking {
     /// The preprocessing of runs that choose none.
     fn plain_steps(&self) -> Steps {
         Steps::of(self.weight, self.normalize, self.standardize)
+    }
+
+    /// W and the biases of a model, and what to tell of it.
+    fn from_model<R: Real>(
+        &self,
+        inputs: &Inputs<'_, R>,
+        start: &Start,
+    ) -> Result<(Form<R>, Prior, Vec<String>)> {
+        let names = Features::Named(inputs.names.clone());
+        let plain = Preprocess::default();
+        let left = inputs.things.side(Side::Left, "features");
+        let right = SideOf {
+            side: Side::Right,
+            features: &names,
+            preprocess: &plain,
+            size: inputs.names.len(),
+            what: "labels",
+        };
+        let rank = self.rank.given();
+        let sides = (&left, Some(&right));
+        let (form, notes) = start.form((Shape::Factored, false), sides, rank, self.seed)?;
+        let Knowledge::Ranking(Ranked { prior: known, .. }) = &start.model().knowledge else {
+            return Err(start.model().knowledge.expected("ranking"));
+        };
+        let bias = |at: &Option<u32>| at.map_or(known.unseen, |at| known.bias[at as usize]);
+        let prior = Prior {
+            bias: start.found(&right)?.at.iter().map(bias).collect(),
+            unseen: known.unseen,
+            ..inputs.prior(self)
+        };
+        Ok((form, prior, notes))
     }
 
     /// The closed form of all rows.
@@ -190,7 +232,11 @@ impl Ranking {
         self.check()?;
         checkpoint.check_options(self)?;
         let decided: Option<Decided> = checkpoint.decided()?;
-        let steps = decided.as_ref().map_or(self.plain_steps(), |d| d.steps);
+        let steps = match &decided {
+            Some(decided) => decided.steps,
+            None if self.is_from_model() => checkpoint.model()?.preprocess.steps,
+            None => self.plain_steps(),
+        };
         let inputs = Inputs::new(self, data.into(), |_| Ok(steps))?;
         let features = inputs.things.features;
         let model = check_resumed::<R>(checkpoint, features, inputs.shape())?;
@@ -480,8 +526,10 @@ fn start_form<R: Real>(
             let mut lower = (least..k).rev().map(from_zero);
             from_zero(k).or_else(|error| lower.find(Result::is_ok).unwrap_or(Err(error)))
         }
-        // The closed form is made elsewhere: it has biases of its own.
-        Init::Gaussian | Init::Ridge => start::gaussian(options.seed, inputs.shape(), k),
+        // The closed form and models are elsewhere: they have biases of their own.
+        Init::Gaussian | Init::Ridge | Init::Model => {
+            start::gaussian(options.seed, inputs.shape(), k)
+        }
         Init::Identity => {
             let labelled = members().map(|row| (row, inputs.positives.of(row as usize)));
             let pairs = start::informative_pairs(&inputs.things.rows, labelled, labels, k);

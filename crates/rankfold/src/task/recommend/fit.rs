@@ -207,6 +207,8 @@ type Drive<'r> = Driver<'r, (Mat<f64>, Mat<f64>)>;
 pub(super) struct Fitting<'a> {
     pub options: &'a Recommend,
     pub rank: usize,
+    /// Encoder and decoder to start from, where a model has them.
+    pub given: Option<&'a [Mat<f64>]>,
     pub threads: usize,
     /// Features of users.
     pub described: Option<&'a UserFeatures>,
@@ -304,6 +306,25 @@ impl Fitting<'_> {
         }
     }
 
+    /// The encoder that item regression starts from.
+    fn item_start(&self, problem: &ItemRegression<'_>) -> Option<Mat<f64>> {
+        match self.given {
+            Some(given) => given.first().cloned(),
+            None => problem.start(self.rank, self.options.seed),
+        }
+    }
+
+    /// The factors that alternating least squares starts from; it solves for users first.
+    fn als_start(&self, chosen: &Chosen) -> ImplicitFactors {
+        match self.given {
+            Some([_, items]) => {
+                let users = Mat::zeros(chosen.by_user().len(), self.rank);
+                ImplicitFactors::from_matrices([&users, items])
+            }
+            _ => ImplicitFactors::start(chosen, self.rank, self.options.seed),
+        }
+    }
+
     /// Raises or lowers the penalty as long as that is better.
     fn try_penalties(
         &self,
@@ -320,7 +341,7 @@ impl Fitting<'_> {
             reached
         };
         let first = self.regression(chosen, decided.lambda);
-        let start = first.start(self.rank, self.options.seed);
+        let start = self.item_start(&first);
         let mut best = start
             .and_then(|start| first.decode(start))
             .ok_or_else(lost)?;
@@ -405,7 +426,7 @@ impl Fitting<'_> {
                 alpha: decided.alpha,
                 lambda,
             };
-            let mut factors = ImplicitFactors::start(chosen, self.rank, self.options.seed);
+            let mut factors = self.als_start(chosen);
             for _ in 0..ALS_TRIAL_SWEEPS {
                 if !driver.goes_on() {
                     return Ok(best);
@@ -560,7 +581,7 @@ impl Fitting<'_> {
         let done = resumed.as_ref().map_or(0, |state| state.iteration);
         let encoder = match resumed {
             Some(state) => state.blocks.get(ITEMS).cloned(),
-            None => start.or_else(|| problem.start(self.rank, self.options.seed)),
+            None => start.or_else(|| self.item_start(&problem)),
         };
         let encoder = encoder.filter(|e| e.nrows() == chosen.items() && e.ncols() == self.rank);
         let mut now = encoder.and_then(|e| problem.decode(e)).ok_or_else(lost)?;
@@ -606,9 +627,7 @@ impl Fitting<'_> {
             let side = |name: &str| state.blocks.get(&format!("{ALS}.{name}"));
             Some(ImplicitFactors::from_matrices([side("0")?, side("1")?]))
         });
-        let mut now = resumed
-            .or(start)
-            .unwrap_or_else(|| ImplicitFactors::start(chosen, self.rank, self.options.seed));
+        let mut now = resumed.or(start).unwrap_or_else(|| self.als_start(chosen));
         for number in done + 1..=sweeps {
             problem.sweep(chosen, &mut now, self.threads);
             let measured = || {

@@ -21,13 +21,14 @@ use super::driver::Driver;
 use super::hold_out::hold_out_some;
 use super::inputs::Fingerprint;
 use super::run::{Fit, Run};
+use super::start::{self, Side, Start, StartInit};
 use super::{Learn, Rank, check_validation, threads};
 use crate::batch::{Ended, Implicit};
-use crate::data::{Choices, Labelled};
+use crate::data::{Choices, Features, Labelled};
 use crate::eval::Wanted;
-use crate::form::Tall;
+use crate::form::{Form, Tall};
 use crate::linalg::svd;
-use crate::model::{Model, Own, RecommendCard, Recommended, WeightScale};
+use crate::model::{Model, Own, Preprocess, RecommendCard, Recommended, WeightScale};
 use crate::options::Options;
 use crate::random::splitmix64;
 use crate::{Error, Ids, Result, Rows, SparseVec, choices, options};
@@ -103,6 +104,7 @@ options! {
         /// Step size of LORETA [default: the best of a few on held-out choices].
         step_size: Option<f64> = None, in Range::POSITIVE,
             for "`loreta`" if |o| o.learner == RecommendLearner::Loreta;
+        shared init;
         shared valid_fraction;
         shared seed;
         shared threads;
@@ -230,7 +232,6 @@ impl Recommend {
         check_validation(data.valid.is_some(), self.valid_fraction)?;
         let choices = &*data.choices;
         let all = strengths(choices, self.weights, self.half_life);
-        let rank = self.rank_for(choices.users.len(), choices.items.len())?;
         let mut hash = Fingerprint(0);
         hash.rows(&all);
         hash.ids(&choices.users);
@@ -275,9 +276,17 @@ impl Recommend {
             .judged_by(|metrics| metrics.get("ndcg_at_10").copied().unwrap_or(f64::NAN));
         let mut driver: Driver<'_, (Mat<f64>, Mat<f64>)> = Driver::new(run, course, self, hash.0)?;
         let resumed = driver.resume(self)?;
+        let given = driver.started::<Recommend>(self.init == StartInit::Model, |start| {
+            self.from_model(start, choices)
+        })?;
+        let rank = match &given {
+            Some(given) => given[0].ncols(),
+            None => self.rank_for(choices.users.len(), choices.items.len())?,
+        };
         let fitting = Fitting {
             options: self,
             rank,
+            given: given.as_deref(),
             threads: threads(self.threads),
             described: described.as_ref(),
         };
@@ -365,7 +374,10 @@ impl Recommend {
         model.card.seed = self.seed;
         model.card.step_size = decided.step_size.unwrap_or(0.0);
         model.card.regularization = Some(decided.lambda);
-        model.card.init = "spectral".into();
+        model.card.init = match self.init {
+            StartInit::Own => "spectral".into(),
+            StartInit::Model => self.init.name().into(),
+        };
         model.card.counters = counters;
         model.card.history = driver.course.history.clone();
         let repeated = choices.repeated;
@@ -392,6 +404,41 @@ impl Recommend {
                 .with("explained_by_user_features", explained),
         };
         Ok(Fit::new(model, report))
+    }
+
+    /// Encoder and decoder of a model for these items, and what to tell of it.
+    fn from_model(&self, start: &Start, choices: &Choices) -> Result<(Vec<Mat<f64>>, Vec<String>)> {
+        let form = start.model().form.as_precision::<f32>()?;
+        let Form::Factored(form) = form else {
+            return Err(start.error("expected the factors of a model of choices"));
+        };
+        let features = Features::Named(choices.items.clone());
+        let plain = Preprocess::default();
+        let side = Side {
+            side: crate::form::Side::Right,
+            features: &features,
+            preprocess: &plain,
+            size: choices.items.len(),
+            what: "items",
+        };
+        let found = start.found(&side)?;
+        let rows = |tall: &Tall<f32>| {
+            Mat::from_fn(tall.rows(), tall.rank(), |i, j| f64::from(tall.row(i)[j]))
+        };
+        let encoder = rows(form.left()) * form.core.to_faer();
+        let factors = [
+            found.rows(&encoder, (self.seed, 0)),
+            found.rows(&rows(form.right()), (self.seed, 1)),
+        ];
+        let shape = (choices.items.len(), choices.users.len());
+        let rank = start.rank_of(self.rank.given(), shape)?;
+        // Users are solved for in the coordinates of the decoder, which stay where they can.
+        let factors = match rank == encoder.ncols() {
+            true => Some(factors),
+            false => start::resized(factors, false, rank, self.seed),
+        };
+        let zero = || start.error("W is zero on what model and run have in common");
+        Ok((factors.ok_or_else(zero)?.into(), found.note(&side)))
     }
 
     /// Holds out a tenth of the choices of some users.

@@ -16,6 +16,7 @@ use crate::random::splitmix64;
 use crate::sample::Triplets;
 use crate::task::inputs::Inputs;
 use crate::task::run::{Event, Run, Trial};
+use crate::task::start::Start;
 use crate::task::triplet::Sides;
 use crate::task::{given_up, threads};
 use crate::{Real, Result};
@@ -126,9 +127,15 @@ impl Similarity {
     pub(super) fn choose<R: Real>(
         &self,
         data: &SimilarityData<'_, R>,
+        start: Option<&Start>,
         run: &mut Run<'_>,
     ) -> Result<(Choice, Vec<Trial>)> {
-        let usual = self.usual();
+        let mut usual = self.usual();
+        if let Some(start) = start {
+            // Rows are scaled as the model does, where nothing else is asked for.
+            usual.standardize = start.scaling(self.standardize);
+            start.steps(self.weight, self.normalize, usual.standardize)?;
+        }
         let open = self.steps.is_none() && self.epochs.is_none() && !self.as_published;
         let by_classes = data.triplets.is_none() && data.data.objects.is_none();
         let starts = [Rule::LoretaPsd, Rule::Loreta].contains(&self.rule());
@@ -140,7 +147,7 @@ impl Similarity {
         }
         // Columns of a table may have any size; entries of sparse rows are on one scale.
         let table = matches!(data.data.rows.features, Features::Columns(_));
-        let scalings = match self.standardize {
+        let scalings = match usual.standardize {
             Scaling::Auto if table => vec![Scaling::None, Scaling::Global],
             given => vec![given],
         };
@@ -164,7 +171,9 @@ impl Similarity {
                 ..self.clone()
             };
             let inner: Vec<Similarity> = (0..times).map(inner).collect();
-            let Some((choice, map)) = self.choose_scaled(&inner, data, run, &mut trials)? else {
+            let Some((choice, map)) =
+                self.choose_scaled((&inner, start), data, run, &mut trials)?
+            else {
                 continue;
             };
             if map > best.1 + GAIN {
@@ -178,7 +187,7 @@ impl Similarity {
     /// `None` where nothing could be tried.
     fn choose_scaled<R: Real>(
         &self,
-        inner: &[Similarity],
+        (inner, start): (&[Similarity], Option<&Start>),
         data: &SimilarityData<'_, R>,
         run: &mut Run<'_>,
         trials: &mut Vec<Trial>,
@@ -222,7 +231,7 @@ impl Similarity {
             better
         };
         let mut contests = Vec::new();
-        for (choice, forms, found) in self.starts(inner, &splits, &judges)? {
+        for (choice, forms, found) in self.starts((inner, start), &splits, &judges)? {
             let mut runs: Vec<Running<R>> = Vec::new();
             for ((form, options), inputs) in forms.into_iter().zip(inner).zip(&splits) {
                 // One split is enough for the step: its trials cost more than all else.
@@ -293,10 +302,10 @@ impl Similarity {
     /// one.
     fn starts<R: Real>(
         &self,
-        inner: &[Similarity],
+        (inner, start): (&[Similarity], Option<&Start>),
         splits: &[Inputs<'_, R>],
         judges: &[Judge<'_, '_, R>],
-    ) -> Result<Vec<Start<R>>> {
+    ) -> Result<Vec<Started<R>>> {
         let at_start = Choice {
             steps: Some(0),
             ..self.usual()
@@ -304,7 +313,7 @@ impl Similarity {
         let forms = |choice: &Choice| -> Result<Vec<Form<R>>> {
             let pairs = inner.iter().zip(splits);
             pairs
-                .map(|(options, inputs)| options.start(inputs, choice))
+                .map(|(options, inputs)| Ok(options.start(inputs, choice, start)?.0))
                 .collect()
         };
         let measured = |forms: &[Form<R>]| {
@@ -313,7 +322,7 @@ impl Similarity {
         };
         let mut starts = Vec::new();
         if self.init.is_none_or(|init| init == Init::Ridge) {
-            let mut kept: Option<Start<R>> = None;
+            let mut kept: Option<Started<R>> = None;
             for penalty in PENALTIES {
                 let choice = Choice {
                     init: Init::Ridge,
@@ -327,7 +336,7 @@ impl Similarity {
                 let Some(found) = measured(&forms)? else {
                     continue;
                 };
-                let better = |kept: &Start<R>| found.map > kept.2.map;
+                let better = |kept: &Started<R>| found.map > kept.2.map;
                 if kept.as_ref().is_none_or(better) {
                     kept = Some((choice, forms, found));
                 }
@@ -402,7 +411,7 @@ fn compared<R: Real>(judges: &[Judge<'_, '_, R>], forms: &[FormRef<'_, R>]) -> R
 }
 
 /// What competes: a choice, its forms on all splits, and how good they are.
-type Start<R> = (Choice, Vec<Form<R>>, Measured);
+type Started<R> = (Choice, Vec<Form<R>>, Measured);
 
 /// A start with its runs, one for each split.
 struct Contest<R: Real> {

@@ -17,11 +17,12 @@ pub use session::SimilaritySession;
 
 use super::inputs::{Inputs, TrainingData};
 use super::run::{Fit, Run};
+use super::start::{self, Start};
 use super::triplet::{Sides, TripletRows};
-use super::{LARGEST_BATCH, Learn, check_length, rank_for, threads};
+use super::{LARGEST_BATCH, Learn, check_length, rank_for, rank_given, threads};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
-use crate::form::{Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
+use crate::form::{self, Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
 use crate::model::{Metrics, Model, Normalize, Projection, Reading, Scaling, Score, Weight};
 use crate::online::{AromaOptions, InnerSteps, Rule, Shape, Step, UpdateOn};
 use crate::options::{Options, Range};
@@ -56,6 +57,8 @@ choices! {
         /// A ridge regression on the classes or labels in closed form; where it has fewer than k
         /// directions, principal ones beside it
         Ridge = "ridge",
+        /// The W of a model: give its file
+        Model = "model",
     }
 }
 
@@ -305,16 +308,23 @@ impl Similarity {
             ));
         }
         let definite = self.rule() == Rule::Lego || self.rule().cone().is_some();
-        if definite && init != Init::Identity {
+        if definite && !matches!(init, Init::Identity | Init::Model) {
             return Err(Error::option(
                 "init",
-                format!("must be identity for `{name}`"),
+                format!("must be identity or a model for `{name}`"),
             ));
         }
+        if name.is_aroma() && init == Init::Model {
+            return Err(start::refused_for_aroma());
+        }
         if full && matches!(init, Init::Gaussian | Init::Ridge) {
+            let starts = match name.is_aroma() {
+                true => "identity or zero",
+                false => "identity, zero or a model",
+            };
             return Err(Error::option(
                 "init",
-                format!("must be identity or zero for `{name}`, which learns a full matrix"),
+                format!("must be {starts} for `{name}`, which learns a full matrix"),
             ));
         }
         if self.update_on == UpdateOn::StrictMistake && init == Init::Zero {
@@ -365,8 +375,28 @@ impl Similarity {
         session.drive(run)
     }
 
-    /// The form at the start of training.
-    fn start<R: Real>(&self, inputs: &Inputs<'_, R>, choice: &Choice) -> Result<Form<R>> {
+    /// The form at the start of training, and what to tell of it.
+    fn start<R: Real>(
+        &self,
+        inputs: &Inputs<'_, R>,
+        choice: &Choice,
+        start: Option<&Start>,
+    ) -> Result<(Form<R>, Vec<String>)> {
+        let Some(start) = start else {
+            return Ok((self.own_start(inputs, choice)?, Vec::new()));
+        };
+        let rule = self.rule();
+        let definite = rule == Rule::Lego || rule.cone().is_some();
+        let left = inputs.rows.side(form::Side::Left, "features");
+        let right = inputs.objects.as_ref();
+        let right = right.map(|things| things.side(form::Side::Right, "features of objects"));
+        let rank = rank_given(self, self.rank);
+        let sides = (&left, right.as_ref());
+        start.form((rule.shape(), definite), sides, rank, self.seed)
+    }
+
+    /// The same for starts that need nothing but data.
+    fn own_start<R: Real>(&self, inputs: &Inputs<'_, R>, choice: &Choice) -> Result<Form<R>> {
         let Sides { left, right } = inputs.sides();
         let (n, m) = (left.columns(), right.columns());
         let (shape, init) = (self.rule().shape(), choice.init);

@@ -81,9 +81,11 @@ impl Similarity {
             options.patience,
             data.valid.is_some() || options.valid_fraction > 0.0,
         )?;
-        let (choice, trials) = options.choose(&data, run)?;
+        let start = run.started::<Similarity>(options.init == Some(Init::Model))?;
+        let (choice, trials) = options.choose(&data, start.as_ref(), run)?;
         let inputs = Inputs::new(&options.as_chosen(&choice), data)?;
-        let form = options.start(&inputs, &choice)?;
+        let (form, notes) = options.start(&inputs, &choice, start.as_ref())?;
+        notes.into_iter().for_each(|note| run.note(note));
         let distances = (options.rule() == Rule::Lego).then(|| inputs.distances(options.seed));
         let (mut work, course) = options.work(inputs, form, 0, distances, choice)?;
         work.trials = trials;
@@ -270,7 +272,7 @@ pub(super) fn choose_step<R: Real>(
     start.set_inner_size(step_size::INNER[0]);
     let hard = options.negatives != Negatives::Random;
     // A start that tells classes apart already has more to lose than to gain.
-    let told = init == Init::Ridge;
+    let told = matches!(init, Init::Ridge | Init::Model);
     let prefer = match hard || told || options.rule() == Rule::Lego {
         true => Prefer::Small,
         false => Prefer::Large,

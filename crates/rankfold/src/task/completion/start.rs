@@ -1,0 +1,115 @@
+//! Completion from a model: its W and its biases, for users and items of the same names.
+
+use super::fit::biases_only;
+use super::{Completion, Ranks};
+use crate::batch::{Fitted, Observed, Part};
+use crate::data::Features;
+use crate::form::Side;
+use crate::model::{Knowledge, Preprocess};
+use crate::task::start::{Side as SideOf, Start};
+use crate::{Error, Ids, Result};
+use faer::Mat;
+
+/// What a fit starts from.
+pub(super) struct Given {
+    pub fitted: Fitted,
+    /// The rank of the fit, at least that of the start.
+    pub rank: usize,
+}
+
+impl Given {
+    /// As a checkpoint keeps it: both factors, the biases as columns, and the rank.
+    pub fn new(blocks: Vec<Mat<f64>>, entries: &Observed) -> Result<Self> {
+        let damaged = || Error::input("the checkpoint is damaged: its start is incomplete");
+        let column = |m: &Mat<f64>| (0..m.nrows()).map(|i| m[(i, 0)]).collect();
+        let (left, right, biases, rank) = match &blocks[..] {
+            [left, right, rank] => (left, right, None, rank),
+            [left, right, users, items, rank] => {
+                (left, right, Some([column(users), column(items)]), rank)
+            }
+            _ => return Err(damaged()),
+        };
+        let shape = (left.nrows(), right.nrows());
+        let sound = (rank.nrows(), rank.ncols()) == (1, 1) && left.ncols() == right.ncols();
+        if !sound || shape != entries.shape() {
+            return Err(damaged());
+        }
+        Ok(Given {
+            fitted: Fitted {
+                left: left.clone(),
+                right: right.clone(),
+                center: center(entries, biases.is_some()),
+                biases,
+            },
+            rank: rank[(0, 0)] as usize,
+        })
+    }
+}
+
+/// What all entries have, where there are biases.
+fn center(entries: &Observed, biased: bool) -> f64 {
+    match biased {
+        true => entries.part(Part::All).mean(),
+        false => 0.0,
+    }
+}
+
+impl Completion {
+    /// The start of a fit from a model, and what to tell of it. Predictions for users and
+    /// items that the model knows are those of the model.
+    pub(super) fn from_model(
+        &self,
+        start: &Start,
+        (users, items): (&Ids, &Ids),
+        entries: &Observed,
+    ) -> Result<(Vec<Mat<f64>>, Vec<String>)> {
+        let Knowledge::Completion(known) = &start.model().knowledge else {
+            return Err(start.model().knowledge.expected("completion"));
+        };
+        let biased = !self.no_bias;
+        if known.biases.bias.is_some() != biased {
+            let shown = |biased: bool| if biased { "biases" } else { "no biases" };
+            return Err(start.error(format!(
+                "the model has {}, this run has {}: expected the same, see --no-bias",
+                shown(!biased),
+                shown(biased)
+            )));
+        }
+        let plain = Preprocess::default();
+        let names = [users, items].map(|ids| Features::Named(ids.clone()));
+        let side = |at: usize, side: Side, what| SideOf {
+            side,
+            features: &names[at],
+            preprocess: &plain,
+            size: [users, items][at].len(),
+            what,
+        };
+        let sides = [side(0, Side::Left, "users"), side(1, Side::Right, "items")];
+        let asked = match self.rank {
+            Ranks::Auto => None,
+            Ranks::Between(first, _) => Some(first),
+        };
+        let rank = start.rank_of(asked, entries.shape())?;
+        // What the model lacks is grown from what it leaves of the entries.
+        let of_model = rank.min(start.model().rank());
+        let found = start.factors(&sides[0], Some(&sides[1]), of_model, self.seed)?;
+        let mut blocks = Vec::from(found.factors);
+        if let Some(theirs) = &known.biases.bias {
+            let usual = biases_only(entries.part(Part::All), true, self.thread_count());
+            let usual = usual.biases.expect("asked for biases");
+            // The center of the run is that of its entries.
+            let shift = known.card.mean - center(entries, true);
+            for (at, side) in sides.iter().enumerate() {
+                let found = start.found(side)?;
+                let bias = |i: usize| match found.at[i] {
+                    Some(there) if at == 0 => theirs[0][there as usize] + shift,
+                    Some(there) => theirs[1][there as usize],
+                    None => usual[at][i],
+                };
+                blocks.push(Mat::from_fn(found.at.len(), 1, |i, _| bias(i)));
+            }
+        }
+        blocks.push(Mat::from_fn(1, 1, |_, _| rank as f64));
+        Ok((blocks, found.note))
+    }
+}
