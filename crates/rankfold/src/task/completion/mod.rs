@@ -513,7 +513,7 @@ impl Completion {
             Some(resumed) => Some((resumed.stage()?, resumed.solver)),
         };
         let start = driver.started::<Completion>(self.is_from_model(), |start| {
-            self.from_model(start, (&users, &items), &entries)
+            self.started_from(start, (&users, &items), &entries)
         })?;
         let start = start
             .map(|blocks| Given::new(blocks, &entries))

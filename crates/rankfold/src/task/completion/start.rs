@@ -57,7 +57,7 @@ fn center(entries: &Observed, biased: bool) -> f64 {
 impl Completion {
     /// The start of a fit from a model, and what to tell of it. Predictions for users and
     /// items that the model knows are those of the model.
-    pub(super) fn from_model(
+    pub(super) fn started_from(
         &self,
         start: &Start,
         (users, items): (&Ids, &Ids),

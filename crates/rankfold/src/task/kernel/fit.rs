@@ -102,7 +102,7 @@ impl Kernel {
         let resumed = driver.resume(self)?;
         let features = Features::Named(items.clone());
         let given = driver.started::<Kernel>(self.init == Some(KernelInit::Model), |start| {
-            self.from_model(start, &features, scale)
+            self.started_from(start, &features, scale)
         })?;
         let first = given.and_then(|g| g.into_iter().next()).unwrap_or(first);
         let run = self.learn(&normal, &first, resumed, &mut driver)?;
@@ -155,7 +155,7 @@ impl Kernel {
     }
 
     /// The factor of the kernel of a model, in the units of the run, and what to tell of it.
-    fn from_model(
+    fn started_from(
         &self,
         start: &Start,
         items: &Features,

@@ -159,7 +159,7 @@ impl Map {
             Driver::new(run, course, self, fingerprint(items, &known))?;
         let resumed = driver.resume(self)?;
         let given =
-            driver.started::<Map>(from_model, |start| self.from_model(start, items, &stress))?;
+            driver.started::<Map>(from_model, |start| self.started_from(start, items, &stress))?;
         let given = given.and_then(|blocks| <[Mat<f64>; 2]>::try_from(blocks).ok());
         let map = Map {
             dimensions: given.as_ref().map_or(self.dimensions, |g| g[0].ncols()),
@@ -241,7 +241,7 @@ impl Map {
 
     /// The points of a map, new ones amid those that they are nearest to, and which of them
     /// the map knows; with what to tell of it.
-    fn from_model(
+    fn started_from(
         &self,
         start: &Start,
         items: &Ids,

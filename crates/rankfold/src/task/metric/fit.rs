@@ -598,7 +598,7 @@ impl<'a, R: Real> Setup<'a, R> {
         let resumed = driver.resume(&options)?;
         let wanted = options.init == Some(MetricInit::Model);
         let given = driver.started::<Metric>(wanted, |start| {
-            let (given, notes) = self.from_model(start)?;
+            let (given, notes) = self.started_from(start)?;
             Ok((given.to_blocks(), notes))
         })?;
         self.given = given.and_then(Given::from_blocks);

@@ -148,7 +148,7 @@ impl Metric {
     ) -> Result<MetricSession<'a, R>> {
         let mut setup = self.prepared(data)?;
         if let Some(start) = run.started::<Metric>(self.init == Some(MetricInit::Model))? {
-            let (given, notes) = setup.from_model(&start)?;
+            let (given, notes) = setup.started_from(&start)?;
             notes.into_iter().for_each(|note| run.note(note));
             setup.given = Some(given);
         }

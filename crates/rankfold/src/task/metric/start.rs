@@ -42,7 +42,7 @@ impl Given {
 
 impl<R: Real> Setup<'_, R> {
     /// W of a model as G Gᵀ on these features, and what to tell of it.
-    pub(super) fn from_model(&self, start: &Start) -> Result<(Given, Vec<String>)> {
+    pub(super) fn started_from(&self, start: &Start) -> Result<(Given, Vec<String>)> {
         start.check_steps(self.things.preprocess.steps)?;
         let options: &Metric = &self.options;
         let side = self.things.side(Side::Left, "features");

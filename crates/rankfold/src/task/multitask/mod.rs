@@ -274,7 +274,7 @@ impl Multitask {
         };
         let (decided, state) = resumed.unzip();
         let given = driver.started::<Multitask>(self.init == StartInit::Model, |start| {
-            self.from_model(start, data)
+            self.started_from(start, data)
         })?;
         let given = given.map(Given::new).transpose()?;
         let mut failed = None;

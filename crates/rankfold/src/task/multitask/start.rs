@@ -48,7 +48,7 @@ impl Given {
 
 impl Multitask {
     /// The subspace of a model on these features, and what to tell of it.
-    pub(super) fn from_model(
+    pub(super) fn started_from(
         &self,
         start: &Start,
         data: &TaskRows,

@@ -52,7 +52,7 @@ impl Pairs {
         driver = driver.patient(self.patience, validated)?;
         let resumed = driver.resume(self)?;
         let given = driver.started::<Pairs>(self.init == StartInit::Model, |start| {
-            let found = self.from_model(&inputs, start)?;
+            let found = self.started_from(&inputs, start)?;
             Ok((found.factors.into(), found.note))
         })?;
         let form = match given.as_deref() {

@@ -101,7 +101,7 @@ impl Pairs {
         let form = match run.started::<Pairs>(self.init == StartInit::Model)? {
             None => start(self, &inputs)?,
             Some(start) => {
-                let found = self.from_model(&inputs, &start)?;
+                let found = self.started_from(&inputs, &start)?;
                 found.note.into_iter().for_each(|note| run.note(note));
                 self.shaped(&found.factors)?
             }
@@ -170,7 +170,7 @@ impl Pairs {
     }
 
     /// The factors of a model on these features.
-    pub(super) fn from_model<R: Real>(
+    pub(super) fn started_from<R: Real>(
         &self,
         inputs: &Inputs<'_, R>,
         start: &Start,

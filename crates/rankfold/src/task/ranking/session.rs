@@ -135,7 +135,7 @@ impl Ranking {
         let (form, prior) = match (&decided, &start) {
             (Some(decided), _) => self.closed_form(&inputs, decided)?,
             (None, Some(start)) => {
-                let (form, prior, notes) = self.from_model(&inputs, start)?;
+                let (form, prior, notes) = self.started_from(&inputs, start)?;
                 notes.into_iter().for_each(|note| run.note(note));
                 (form, prior)
             }
@@ -162,7 +162,7 @@ impl Ranking {
     }
 
     /// W and the biases of a model, and what to tell of it.
-    fn from_model<R: Real>(
+    fn started_from<R: Real>(
         &self,
         inputs: &Inputs<'_, R>,
         start: &Start,

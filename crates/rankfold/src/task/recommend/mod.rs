@@ -277,7 +277,7 @@ impl Recommend {
         let mut driver: Driver<'_, (Mat<f64>, Mat<f64>)> = Driver::new(run, course, self, hash.0)?;
         let resumed = driver.resume(self)?;
         let given = driver.started::<Recommend>(self.init == StartInit::Model, |start| {
-            self.from_model(start, choices)
+            self.started_from(start, choices)
         })?;
         let rank = match &given {
             Some(given) => given[0].ncols(),
@@ -407,7 +407,11 @@ impl Recommend {
     }
 
     /// Encoder and decoder of a model for these items, and what to tell of it.
-    fn from_model(&self, start: &Start, choices: &Choices) -> Result<(Vec<Mat<f64>>, Vec<String>)> {
+    fn started_from(
+        &self,
+        start: &Start,
+        choices: &Choices,
+    ) -> Result<(Vec<Mat<f64>>, Vec<String>)> {
         let form = start.model().form.as_precision::<f32>()?;
         let Form::Factored(form) = form else {
             return Err(start.error("expected the factors of a model of choices"));
