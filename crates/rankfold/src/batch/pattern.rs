@@ -18,6 +18,9 @@ use faer::Mat;
 /// Conjugate gradient steps at a time; they go on where those before ended.
 const STEPS: usize = 3;
 
+/// Bytes of rows that the processor finds soon enough by itself.
+const NEAR: usize = 4 << 20;
+
 /// The ridge of what counts tell: that of so many rows.
 const COUNT_RIDGE: f64 = 20.0;
 
@@ -48,8 +51,9 @@ vectorized! {
     /// The sum of the rows of a line.
     fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
         let width = out.len();
+        let far = size_of_val(rows) > NEAR;
         for (at, &j) in index.iter().enumerate() {
-            if let Some(&later) = index.get(at + AHEAD) {
+            if far && let Some(&later) = index.get(at + AHEAD) {
                 prefetch(rows, later as usize * width, width);
             }
             for (o, r) in out.iter_mut().zip(&rows[j as usize * width..][..width]) {
