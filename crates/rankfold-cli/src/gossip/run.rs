@@ -16,6 +16,7 @@ use rankfold::{Error, Result};
 use serde_json::Value;
 
 use crate::drive::Drive;
+use crate::interrupt::Interrupt;
 use crate::output::{Output, shown};
 use crate::page::{self, Section, maps};
 use crate::paths;
@@ -220,6 +221,7 @@ impl RunAgents {
             faults: faults.as_ref(),
         };
         let graph = RefCell::new(Section::default());
+        let again = data.clone();
         drive.run_showing(
             |run| self.learn(options, data, run, &graph, output),
             |e| match (e.about, &self.edges, &self.faults) {
@@ -228,8 +230,31 @@ impl RunAgents {
                 }
                 _ => e.in_file(&self.data[0]),
             },
-            |model| Ok(vec![graph.take(), maps::of_model(model, None)?]),
+            |model| {
+                let gained = self.gained(options, &again, output)?;
+                Ok(vec![graph.take(), gained, maps::of_model(model, None)?])
+            },
         )
+    }
+
+    /// The agents beside learning alone and in one place, for the page.
+    fn gained(&self, options: &Gossip, data: &GossipData<'_>, output: &Output) -> Result<Section> {
+        output.note("comparing with learning alone and in one place, for the report");
+        let interrupt = Interrupt::watch();
+        let stop = || interrupt.requested();
+        let watched = || Run::default().stopped_by(&stop);
+        let found = options.beside::<f64>(data, &watched)?;
+        let what = match options.kind() {
+            GossipTask::Completion => "ratings",
+            GossipTask::Multitask => "rows",
+        };
+        Ok(match found {
+            Some(found) => page::gossip::beside(&found, what),
+            None => Section::new(
+                "What agents gain by talking",
+                format!("Too few {what} to hold some out and compare."),
+            ),
+        })
     }
 
     /// An error that names a part by its number, with the file that it is.

@@ -42,9 +42,13 @@ pub fn page(fit: &Fit, task: &str, command: &str, seconds: f64, points: &[CurveP
     facts.push(("seed".into(), card.seed.to_string()));
     facts.push(("time".into(), duration(seconds)));
     for (name, value) in &report.metrics {
+        let simple = report.baseline.as_ref().and_then(|simple| {
+            let reached = simple.metrics.get(name)?;
+            Some(format!(", {} {}", simple.name, exact(*reached)))
+        });
         facts.push((
             format!("validation {}", metrics::words(name).0),
-            exact(*value),
+            exact(*value) + &simple.unwrap_or_default(),
         ));
     }
     let mut page = Page {

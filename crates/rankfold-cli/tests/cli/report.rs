@@ -377,11 +377,55 @@ fn agents_show_who_talks_to_whom() {
     let made = page(
         &place,
         &run,
-        &["How it learned", "Who talks to whom", "A map of the items"],
+        &[
+            "How it learned",
+            "Who talks to whom",
+            "What agents gain by talking",
+            "A map of the items",
+        ],
     );
     assert!(made.contains("distance of neighbors, by slots") && made.contains("cost, by slots"));
     assert_eq!(made.matches("class=\"node\"").count(), 4);
     assert_eq!(made.matches("class=\"edge\"").count(), 4);
+    // Four agents and their mean, each together, alone and in one place.
+    assert!(made.contains(">mean</th>") && made.contains("in one place"));
+    place.write("tasks.csv", tasks(0, 20));
+    let run = [
+        "gossip",
+        "run",
+        "multitask",
+        "tasks.csv",
+        "--agents",
+        "2",
+        "--rank",
+        "1",
+        "-o",
+        "m",
+        "--mean-only",
+    ];
+    let made = page(&place, &run, &["What agents gain by talking"]);
+    assert!(made.contains(">mean</th>"));
+}
+
+#[test]
+fn simple_models_stand_beside_what_is_reached_on_validation_data() {
+    let place = Place::new();
+    place.write("rows.csv", rows(0, 90));
+    place.write("ratings.csv", ratings(false));
+    place.write("tasks.csv", tasks(0, 20));
+    for (task, data, simple) in [
+        ("metric", "rows.csv", "euclid"),
+        ("recommend", "ratings.csv", "popularity"),
+        ("multitask", "tasks.csv", "mean"),
+    ] {
+        let train = ["train", task, data, "-o", "m", "--rank", "2"];
+        let held = ["--valid-fraction", "0.2", "--report", "page.html"];
+        let said = place.run(&[&train[..], &held].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let page = place.read("page.html");
+        let fact = format!(", {simple} ");
+        assert!(page.contains(&fact), "no {fact} for {task}");
+    }
 }
 
 #[test]

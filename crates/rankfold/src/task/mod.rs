@@ -35,8 +35,8 @@ pub use completion::{
     CompletionSolver, Ranks, RatingData, RatingLearner, RatingTrial, Recommendations,
 };
 pub use gossip::{
-    Divided, Ending, Gossip, GossipData, GossipFit, GossipGeometry, GossipInit, GossipTask,
-    GraphShape, Member, Plan, Site, SiteData, SiteState, join_ratings, join_tasks,
+    Beside, Compared, Divided, Ending, Gossip, GossipData, GossipFit, GossipGeometry, GossipInit,
+    GossipTask, GraphShape, Member, Plan, Site, SiteData, SiteState, join_ratings, join_tasks,
 };
 pub use groups::{COUNTS, Group, Grouping, name_of_part, part_of_count};
 pub use inputs::TrainingData;

@@ -4,6 +4,7 @@
 //! Before a run, agents share a few numbers that concern all: the mean of the ratings,
 //! or scales and common weights of tasks, and ρ. From then on they send subspaces only.
 
+mod beside;
 mod choose;
 mod completion;
 mod crowd;
@@ -15,6 +16,7 @@ mod site_ratings;
 mod site_tasks;
 mod talk;
 
+pub use beside::{Beside, Compared};
 pub use member::{Ending, Member};
 pub use parts::{join_ratings, join_tasks};
 pub use site::{Site, SiteData, SiteState};

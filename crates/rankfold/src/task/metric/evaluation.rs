@@ -14,7 +14,7 @@ use crate::{Error, Ids, Real, Result, Rows};
 use faer::Mat;
 
 /// Features up to which the baselines are computed that look at all of them together.
-const MOST_FEATURES: usize = 5000;
+pub(super) const MOST_FEATURES: usize = 5000;
 
 impl Model {
     /// Lets the `k` nearest training rows of each row vote for its class; without

@@ -2,6 +2,7 @@
 
 use super::constraints::{given, random, squared_distance_levels};
 use super::engine::{Bounded, Engine, Observer, Seen};
+use super::evaluation::MOST_FEATURES;
 use super::session::fingerprint;
 use super::start::{Given, start};
 use super::{Metric, MetricData, MetricInit, MetricLearner, MetricSolver};
@@ -20,7 +21,7 @@ use crate::task::driver::Driver;
 use crate::task::hold_out::hold_out_some;
 use crate::task::inputs::{Things, renamed};
 use crate::task::rank_for;
-use crate::task::run::{CurvePoint, Fit, Run, Trial};
+use crate::task::run::{Baseline, CurvePoint, Fit, Run, Trial};
 use crate::task::similarity::classes;
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
@@ -633,14 +634,23 @@ impl<'a, R: Real> Setup<'a, R> {
             driver.course.counters.updates = learned.iterations as u64;
             driver.measure(metrics(&learned.factor), || learned.factor.clone());
         }
-        let report = driver
+        let features = self.train.points.features();
+        let plain = (driver.run.compares && features <= MOST_FEATURES)
+            .then(|| metrics(&Mat::identity(features, features)))
+            .flatten();
+        let mut report = driver
             .finish(learned.ended)?
             .with("constraints", learned.constraints)
             .with("violated", learned.violated)
             .with("cost", learned.cost);
+        report.baseline = plain.map(|found| Baseline::new("euclid", found));
         let done = driver.course.counters.steps as usize;
         let Course { best, history, .. } = driver.course;
         let factor = best.map_or(learned.factor, |best| best.model);
+        // A start that was kept was never measured on the way.
+        if report.metrics.is_empty() {
+            report.metrics = metrics(&factor).unwrap_or_default();
+        }
         let model = self.model(&factor, plan.init, learned.levels, done, history)?;
         Ok(Fit { model, report })
     }

@@ -381,6 +381,10 @@ impl Multitask {
         report.counters = found.model.card.counters;
         report.metrics = found.metrics;
         let model = found.model;
+        if let Some(valid) = valid.filter(|_| driver.run.compares) {
+            let simple = model.evaluate_tasks(valid, None, self.thread_count())?;
+            report.baseline = simple.baseline().cloned();
+        }
         if let Ok((_, card)) = model.task_parts() {
             report = report
                 .with("solver", card.solver.as_str())

@@ -7,7 +7,8 @@ use crate::form::{Factored, FormRef, Tall};
 use crate::linalg::Square;
 use crate::model::{Metrics, Own, RecommendCard, Recommended, Recommender, WeightScale};
 use crate::random::splitmix64;
-use crate::{Ids, Rows, SparseVec};
+use crate::task::run::Baseline;
+use crate::{Ids, Result, Rows, SparseVec};
 use faer::Mat;
 
 /// Users who are judged as if they had chosen few items, at most.
@@ -104,6 +105,15 @@ impl Judge {
         known.grams[1] = decoder.gram_now().into_owned();
         let form = Factored::new(encoder, decoder);
         self.measure_form(&known, &form)
+    }
+
+    /// What the most chosen items reach, the same for all.
+    pub fn popularity(&self) -> Result<Baseline> {
+        let counts = &self.known.popularity;
+        let all = Mat::from_fn(counts.len(), 1, |_, _| 1.0);
+        let most = Mat::from_fn(counts.len(), 1, |item, _| counts[item]);
+        let found = self.measure((tall(&all)?, tall(&most)?), None);
+        Ok(Baseline::new("popularity", found))
     }
 
     fn measure_form(&self, known: &Recommended, form: &Factored<f32>) -> Metrics {

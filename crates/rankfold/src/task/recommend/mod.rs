@@ -313,7 +313,10 @@ impl Recommend {
             judge.as_ref(),
             &mut driver,
         )?;
-        let report = driver.finish(Ended::Iterations)?;
+        let mut report = driver.finish(Ended::Iterations)?;
+        if driver.run.compares {
+            report.baseline = judge.as_ref().and_then(|judge| judge.popularity().ok());
+        }
         let counters = driver.counters();
         let (encoder, decoder) = match self.rank.given() {
             Some(_) => (encoder, decoder),
