@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 /// Plain text rather than packed: the file stays readable, and reading it
-/// needs no decoder.
-const CSV: &str = include_str!("pendigits.csv");
+/// needs no decoder. Its columns are `split`, `label`, and the coordinates of the pen.
+pub const CSV: &str = include_str!("pendigits.csv");
 
 /// One handwritten digit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

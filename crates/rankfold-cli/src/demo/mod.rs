@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use rankfold::data::write_atomically;
 use rankfold::eval::{Cosine, Retrieval, retrieval};
 use rankfold::form::Side;
 use rankfold::linalg::principal_coordinates;
@@ -41,6 +42,9 @@ use search::Searches;
     command(after_help = "Examples:
   rankfold demo
   rankfold demo --report report.html
+  rankfold demo --data digits.csv
+      then rankfold split digits.csv -o d --where split=test
+      and rankfold train metric d.train.csv -o m.safetensors
   rankfold demo recommend
       lists for customers of a made-up shop
   rankfold demo --serve
@@ -52,6 +56,9 @@ use search::Searches;
     command(after_help = "Examples:
   rankfold demo
   rankfold demo --report report.html
+  rankfold demo --data digits.csv
+      then rankfold split digits.csv -o d --where split=test
+      and rankfold train metric d.train.csv -o m.safetensors
   rankfold demo recommend
       lists for customers of a made-up shop")
 )]
@@ -60,8 +67,7 @@ pub struct Demo {
     #[arg(value_enum, default_value_t = What::Digits)]
     what: What,
 
-    /// Also write the choices of the made-up shop here, as a table to try commands on; applies to
-    /// `recommend`
+    /// Also write the digits, or the choices of the made-up shop, here: a table to try commands on
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
 
@@ -117,7 +123,9 @@ impl Demo {
             };
             return recommend::run(&files, self.seed, threads, output);
         }
-        output.given.none_of("`recommend`", &["data"])?;
+        if let Some(path) = &self.data {
+            write_atomically(path, |out| out.write_all(data::CSV.as_bytes()))?;
+        }
         let (train, test) = data::digits();
         let basis = features::Basis::new(&train);
         let (rows, held_out) = (basis.labelled(&train), basis.labelled(&test));
@@ -207,7 +215,7 @@ impl Demo {
                 by_digit: by_digit(&test, &plain, &found),
             });
             let page = page.map_err(|e| Error::failure(format!("cannot make the report: {e}")))?;
-            rankfold::data::write_atomically(path, |out| out.write_all(page.as_bytes()))?;
+            write_atomically(path, |out| out.write_all(page.as_bytes()))?;
         }
 
         let rows = [
@@ -237,6 +245,7 @@ impl Demo {
             "steps": STEPS,
             "rank": RANK,
             "seconds": seconds,
+            "data": self.data.as_ref().map(|path| path.display().to_string()),
             "report": self.report.as_ref().map(|path| path.display().to_string()),
         });
         let mut text = format!(
@@ -254,11 +263,17 @@ impl Demo {
             "\nbefore: cosine; after: {} of rank {RANK}, {STEPS} triplets, {seconds:.1} s\n",
             model.card.learner
         );
+        if let Some(path) = &self.data {
+            text += &format!("all digits: {}\n", path.display());
+        }
         text += &match &self.report {
             Some(path) => format!("report: {}", path.display()),
             None => "for pictures: rankfold demo --report report.html".to_owned(),
         };
-        if self.report.as_deref() == Some(Path::new("-")) {
+        if [&self.data, &self.report]
+            .map(Option::as_deref)
+            .contains(&Some(Path::new("-")))
+        {
             output.result_beside_data(&json, &text);
             return Ok(());
         }
