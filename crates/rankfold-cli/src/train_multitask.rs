@@ -35,7 +35,7 @@ use crate::task_columns::ColumnsOfTasks;
   rankfold update m.safetensors new-school.csv -o m.safetensors
       fits a new task from a few rows")]
 pub struct TrainMultitask {
-    /// Rows of all tasks: .csv, .tsv, or .jsonl with lines {\"task\":…,\"row\":{…},\"target\":…}, plain,
+    /// Rows of all tasks: .csv, .tsv, or .jsonl with lines {"task":…,"row":{…},"target":…}, plain,
     /// .gz or .zst, .parquet or .arrow; `-` is .jsonl from stdin
     data: PathBuf,
 

@@ -101,7 +101,7 @@ pub(super) struct ReadBy {
 #[command(after_help = EXAMPLES)]
 pub struct RunAgents {
     /// Ratings (.csv, .tsv, .jsonl, or .dat with `::`, tabs or spaces) or rows of tasks (.csv, .tsv, or
-    /// .jsonl with lines {\"task\":…,\"row\":{…},\"target\":…}), plain, .gz or .zst; `-` is stdin: .dat for
+    /// .jsonl with lines {"task":…,"row":{…},"target":…}), plain, .gz or .zst; `-` is stdin: .dat for
     /// ratings, .jsonl for tasks
     ///
     /// With several files each agent has one: its users or tasks are in no other.

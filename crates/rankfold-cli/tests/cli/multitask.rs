@@ -287,7 +287,7 @@ fn bad_input_is_named() {
         (
             "train.csv",
             vec!["--task-column", "class"],
-            "train.csv:1: expected a column `class` with the task of each row, found `school`, `score`, `a`, `b`, `c`, `d`, `e`, `constant`, …",
+            "train.csv:1: expected a column `class` with the task of each row, found `school`, `score`, `a`, `b`, `c`, `d`, `e`, `constant`, …; --task-column names it",
         ),
         (
             "train.csv",

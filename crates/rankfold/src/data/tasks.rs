@@ -152,11 +152,11 @@ impl TaskLines {
         let fields = records.names()?;
         let read = header(&fields, |name| wanted.role(name));
         let (names, columns, features) = read.map_err(|m| records.error(m))?;
-        let missing = |what: &str, name: &str| {
+        let missing = |what: &str, name: &str, hint: &str| {
             let found: Vec<_> = names.iter().take(8).map(|n| format!("`{n}`")).collect();
             let more = if names.len() > 8 { ", …" } else { "" };
             records.error(format!(
-                "expected a column `{name}` with {what}, found {}{more}",
+                "expected a column `{name}` with {what}, found {}{more}{hint}",
                 found.join(", ")
             ))
         };
@@ -167,15 +167,17 @@ impl TaskLines {
             )));
         }
         if !columns.contains(&Column::Label) {
-            return Err(missing("the task of each row", &wanted.task));
+            let what = "the task of each row";
+            return Err(missing(what, &wanted.task, "; --task-column names it"));
         }
         if targets && !columns.contains(&Column::Target) {
-            return Err(missing("the number to learn", &wanted.target));
+            let what = "the number to learn";
+            return Err(missing(what, &wanted.target, "; --target-column names it"));
         }
         for name in &wanted.ignored {
             let left_out = records.left_out().iter().any(|column| column.name == *name);
             if names.find(name).is_none() && !left_out && !wanted.lenient {
-                return Err(missing("what is to be ignored", name));
+                return Err(missing("what is to be ignored", name, ""));
             }
         }
         let is_used = |column: &&LeftOut| {
@@ -719,11 +721,11 @@ mod tests {
             ("task,y,z,a\n", "t: no rows"),
             (
                 "school,y,z,a\n",
-                "t:1: expected a column `task` with the task of each row, found `school`, `y`, `z`, `a`",
+                "t:1: expected a column `task` with the task of each row, found `school`, `y`, `z`, `a`; --task-column names it",
             ),
             (
                 "task,z,a\n",
-                "t:1: expected a column `y` with the number to learn, found `task`, `z`, `a`",
+                "t:1: expected a column `y` with the number to learn, found `task`, `z`, `a`; --target-column names it",
             ),
             (
                 "task,y,a\n",
