@@ -15,7 +15,7 @@ use crate::chart::words::{count, duration};
 const COUNTED: [&str; 2] = ["messages", "bytes"];
 
 /// The most settings of a table.
-const TRIALS: usize = 60;
+const TRIALS: usize = 12;
 
 /// The page of a run, before what is particular to the task.
 pub fn page(fit: &Fit, task: &str, command: &str, seconds: f64, points: &[CurvePoint]) -> Page {
@@ -151,8 +151,9 @@ fn curve(points: &[CurvePoint], report: &Report) -> Section {
         .iter()
         .map(|p| (p.counters.steps as f64, p.loss))
         .collect();
-    // A cost may stand under both names.
-    if !series.iter().any(|(_, own)| *own == loss) {
+    // A cost may stand under both names, and some learners measure none.
+    let measured = loss.iter().any(|(_, value)| *value != 0.0);
+    if measured && !series.iter().any(|(_, own)| *own == loss) {
         series.push(("loss".into(), loss));
     }
     for (name, points) in series {
@@ -194,8 +195,8 @@ fn curve(points: &[CurvePoint], report: &Report) -> Section {
 fn trials(trials: &[Trial]) -> Section {
     let mut section = Section::new(
         "What was tried",
-        "Settings tried on held-out data. The best of each table is marked; what is not in the \
-         command was chosen so.",
+        "Settings tried on held-out data, the best of each table first; what is not in the command \
+         was chosen so.",
     );
     let mut rest: Vec<&Trial> = trials.iter().collect();
     while let Some(first) = rest.first().copied() {
@@ -220,25 +221,24 @@ fn table(trials: &[&Trial]) -> Table {
     if steps {
         head.push("steps".into());
     }
-    head.push(String::new());
-    let values = || trials.iter().filter_map(|trial| trial.value);
-    let best = match metrics::more_is_better(&first.metric) {
-        Some(true) => values().reduce(f64::max),
-        Some(false) => values().reduce(f64::min),
-        None => None,
-    };
-    let rows = trials.iter().take(TRIALS).map(|trial| {
+    let mut sorted = trials.to_vec();
+    // What was not measured is last.
+    let value = |trial: &Trial, worst: f64| trial.value.filter(|v| !v.is_nan()).unwrap_or(worst);
+    match metrics::more_is_better(&first.metric) {
+        Some(true) => sorted
+            .sort_by(|a, b| value(b, f64::NEG_INFINITY).total_cmp(&value(a, f64::NEG_INFINITY))),
+        _ => sorted.sort_by(|a, b| value(a, f64::INFINITY).total_cmp(&value(b, f64::INFINITY))),
+    }
+    let rows = sorted.iter().take(TRIALS).map(|trial| {
         let mut row: Vec<String> = trial.settings.values().map(plain).collect();
         row.push(exact(trial.value.unwrap_or(f64::NAN)));
         if steps {
             row.push(count(trial.steps));
         }
-        let marked = trials.len() > 1 && best.is_some() && trial.value == best;
-        row.push(if marked { "← best" } else { "" }.into());
         row
     });
     let caption = match trials.len() > TRIALS {
-        true => format!("The first {TRIALS} of {} settings", trials.len()),
+        true => format!("The best {TRIALS} of {} settings", trials.len()),
         false => String::new(),
     };
     Table {
