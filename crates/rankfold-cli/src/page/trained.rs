@@ -195,8 +195,8 @@ fn curve(points: &[CurvePoint], report: &Report) -> Section {
 fn trials(trials: &[Trial]) -> Section {
     let mut section = Section::new(
         "What was tried",
-        "Settings tried on held-out data, the best of each table first; what is not in the command \
-         was chosen so.",
+        "Settings tried on held-out data, the best of each table first. What is not in the command \
+         was chosen so; a simpler setting is kept where another is not clearly better.",
     );
     let mut rest: Vec<&Trial> = trials.iter().collect();
     while let Some(first) = rest.first().copied() {
