@@ -2,6 +2,7 @@
 //! multiply from both sides.
 
 use super::rowwise::Rowwise;
+use crate::kernel::gather;
 use crate::parallel::{map_blocks, map_rows};
 use crate::{Error, Real, Result, Rows, SparseVec, memory};
 use faer::linalg::matmul::matmul;
@@ -306,10 +307,7 @@ fn gathered(rows: &Rows<f64>, from: &Rowwise, k: usize, threads: usize) -> Rowwi
     let width = out.width;
     map_rows(&mut out.data, width, 256, threads, |first, block| {
         for (i, out) in block.chunks_exact_mut(width).enumerate() {
-            for (j, v) in rows.row(first + i).iter() {
-                let row = from.row(j as usize);
-                out.iter_mut().zip(row).for_each(|(o, r)| *o += v * r);
-            }
+            gather(out, &from.data, width, rows.row(first + i));
         }
     });
     out
