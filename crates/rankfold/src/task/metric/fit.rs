@@ -89,6 +89,9 @@ struct Plan {
     steps: usize,
 }
 
+/// A plan, with G at its start on each part of the rows.
+type Begun = (Plan, Vec<Mat<f64>>);
+
 /// What a run works on.
 #[derive(Debug)]
 pub(super) struct Setup<'a, R: Real> {
@@ -515,7 +518,7 @@ impl<'a, R: Real> Setup<'a, R> {
         fixed: impl Fn(MetricInit) -> Plan,
         parts: &[(Cow<'_, Part>, Cow<'_, Part>)],
         driver: &mut Driver<'_, Mat<f64>>,
-    ) -> Result<Vec<(Plan, Vec<Mat<f64>>)>> {
+    ) -> Result<Vec<Begun>> {
         let shrinkages = |init| match init {
             MetricInit::ClassMeans => &SHRINKAGES[..],
             _ => &[SHRINKAGE],
@@ -550,7 +553,7 @@ impl<'a, R: Real> Setup<'a, R> {
                 firsts.push(first);
             }
         }
-        let mut out: Vec<(f64, (Plan, Vec<Mat<f64>>))> = Vec::new();
+        let mut out: Vec<(f64, Begun)> = Vec::new();
         for ((plan, firsts), score) in plans.into_iter().zip(firsts).zip(scores) {
             if plan.init == MetricInit::ClassMeans {
                 let mean = score / parts.len() as f64;
