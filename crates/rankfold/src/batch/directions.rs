@@ -2,10 +2,11 @@
 
 use super::points::Points;
 use super::rowwise::Rowwise;
-use crate::linalg::{qf, symmetric};
+use crate::linalg::{qf, svd, symmetric};
 use crate::random::normal_at;
 use crate::{Error, Result, memory};
-use faer::Mat;
+use faer::{ColRef, Mat};
+use std::cell::OnceCell;
 
 /// Features up to which a matrix of features by features is made.
 const SMALL: usize = 2000;
@@ -51,6 +52,9 @@ fn covariance_times(points: &Points, mean: &[f64], y: &Mat<f64>, threads: usize)
 /// The covariance of the points, where they have few features.
 fn covariance(points: &Points, threads: usize) -> Mat<f64> {
     let (d, mean) = (points.features(), mean(points, threads));
+    if let Some(sum) = points.centered_gram(&mean, threads) {
+        return faer::Scale(1.0 / points.len() as f64) * sum;
+    }
     let mut out = Mat::zeros(d, d);
     // In panels, so that products with sparse points stay small.
     for first in (0..d).step_by(64) {
@@ -67,37 +71,51 @@ fn leading(s: &Mat<f64>, count: usize) -> Result<(Mat<f64>, Vec<f64>)> {
     let found = symmetric::eigen(s);
     let (values, vectors) = found.ok_or_else(|| Error::input("features that are not finite"))?;
     let d = values.len();
-    let mut out = Mat::zeros(s.nrows(), count);
-    for c in 0..count {
-        let column = vectors.col(d - 1 - c);
-        let largest = column
-            .iter()
-            .copied()
-            .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
-        let sign = if largest < 0.0 { -1.0 } else { 1.0 };
-        for (i, v) in column.iter().enumerate() {
-            out[(i, c)] = sign * v;
-        }
-    }
+    let out = signed(d, count, |c| vectors.col(d - 1 - c));
     Ok((
         out,
         (0..count).map(|c| values[d - 1 - c].max(0.0)).collect(),
     ))
 }
 
+/// Columns whose largest entries are positive.
+fn signed<'a>(rows: usize, count: usize, column: impl Fn(usize) -> ColRef<'a, f64>) -> Mat<f64> {
+    let mut out = Mat::zeros(rows, count);
+    for (out, column) in out.col_iter_mut().zip((0..count).map(column)) {
+        let largest = column
+            .iter()
+            .copied()
+            .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
+        let sign = if largest < 0.0 { -1.0 } else { 1.0 };
+        let pairs = out.iter_mut().zip(column.iter());
+        pairs.for_each(|(o, v)| *o = sign * v);
+    }
+    out
+}
+
+/// The leading left singular vectors of a matrix, signs fixed by the largest entry.
+fn leading_left(m: &Mat<f64>, count: usize) -> Result<Mat<f64>> {
+    // Narrow matrices have a cheap decomposition of their own.
+    if 2 * m.ncols() > m.nrows() || count > m.ncols() {
+        return Ok(leading(&symmetric::part(&(m * m.transpose())), count)?.0);
+    }
+    let (u, ..) = svd(m).ok_or_else(|| Error::input("features that are not finite"))?;
+    Ok(signed(m.nrows(), count, |c| u.col(c)))
+}
+
 /// The principal directions of points, orthonormal, most variance first, with these
 /// variances.
 pub fn principal(points: &Points, count: usize, threads: usize) -> Result<(Mat<f64>, Vec<f64>)> {
+    Directions::new(points, threads).principal(count)
+}
+
+/// The same for points of many features.
+fn principal_of_many(
+    points: &Points,
+    count: usize,
+    threads: usize,
+) -> Result<(Mat<f64>, Vec<f64>)> {
     let d = points.features();
-    if count == 0 || count > d || points.is_empty() {
-        return Err(Error::input(format!(
-            "{count} principal directions of {} points with {d} features",
-            points.len()
-        )));
-    }
-    if d <= SMALL {
-        return leading(&covariance(points, threads), count);
-    }
     // Subspace iteration, and the eigenvectors inside of the subspace at the end.
     let k = (count + BESIDE).min(d);
     memory::require(40 * d as u128 * k as u128, "principal directions")?;
@@ -126,9 +144,9 @@ pub fn principal(points: &Points, count: usize, threads: usize) -> Result<(Mat<f
     Ok((q * turn, values))
 }
 
-/// The covariance of all points, and B with B Bᵀ the scatter between classes: the
-/// means of classes, weighted by the roots of their shares.
-fn scatters(points: &Points, classes: &[u32], threads: usize) -> (Mat<f64>, Mat<f64>) {
+/// B with B Bᵀ the scatter between classes: the means of classes, weighted by the roots of their
+/// shares.
+fn scatter_between(points: &Points, classes: &[u32], threads: usize) -> Mat<f64> {
     let (n, d) = (points.len(), points.features());
     let mean = mean(points, threads);
     let many = classes.iter().max().map_or(0, |&c| c as usize + 1);
@@ -140,10 +158,9 @@ fn scatters(points: &Points, classes: &[u32], threads: usize) -> (Mat<f64>, Mat<
         row[c as usize] = 1.0 / (n as f64 * sizes[c as usize] as f64).sqrt();
     }
     let sums = points.back(&indicator, many, threads);
-    let between = Mat::from_fn(d, many, |j, c| {
+    Mat::from_fn(d, many, |j, c| {
         sums[(j, c)] - (sizes[c] as f64 / n as f64).sqrt() * mean[j]
-    });
-    (covariance(points, threads), between)
+    })
 }
 
 /// Replaces a share of a covariance by its mean in all directions.
@@ -157,6 +174,95 @@ fn shrink(covariance: &mut Mat<f64>, share: f64) {
 /// How long directions are in which class means do not differ.
 const BESIDE_MEANS: f64 = 0.2;
 
+/// Directions of the same points. What they share is computed once.
+#[derive(Debug)]
+pub struct Directions<'a> {
+    points: &'a Points,
+    threads: usize,
+    /// Where points have few features.
+    covariance: OnceCell<Mat<f64>>,
+}
+
+impl<'a> Directions<'a> {
+    /// Of these points.
+    pub fn new(points: &'a Points, threads: usize) -> Self {
+        Directions {
+            points,
+            threads,
+            covariance: OnceCell::new(),
+        }
+    }
+
+    /// The points.
+    pub fn points(&self) -> &'a Points {
+        self.points
+    }
+
+    fn covariance(&self) -> &Mat<f64> {
+        let make = || covariance(self.points, self.threads);
+        self.covariance.get_or_init(make)
+    }
+
+    /// See [`principal`].
+    pub fn principal(&self, count: usize) -> Result<(Mat<f64>, Vec<f64>)> {
+        let (points, d) = (self.points, self.points.features());
+        if count == 0 || count > d || points.is_empty() {
+            return Err(Error::input(format!(
+                "{count} principal directions of {} points with {d} features",
+                points.len()
+            )));
+        }
+        match d <= SMALL {
+            true => leading(self.covariance(), count),
+            false => principal_of_many(points, count, self.threads),
+        }
+    }
+
+    /// See [`class_means`].
+    pub fn class_means(&self, classes: &[u32], count: usize) -> Result<ClassMeans> {
+        let (points, threads) = (self.points, self.threads);
+        if points.features() > SMALL {
+            let most = points.len().saturating_sub(1);
+            let (directions, _) = self.principal(REDUCED.max(count).min(most))?;
+            let k = directions.ncols();
+            let reduced = Points::dense(points.times(&directions, threads).to_mat(k));
+            let inside = Directions::new(&reduced, threads);
+            return Ok(ClassMeans {
+                reduced: Some(directions),
+                ..inside.class_means(classes, count.min(k))?
+            });
+        }
+        let between = scatter_between(points, classes, threads);
+        let all = self.covariance();
+        let within = symmetric::part(&(all - &between * between.transpose()));
+        let eigen = symmetric::eigen(&within);
+        let (values, vectors) =
+            eigen.ok_or_else(|| Error::input("features that are not finite"))?;
+        Ok(ClassMeans {
+            // It is needed for what class means leave over only.
+            all: (count > between.ncols().saturating_sub(1)).then(|| all.clone()),
+            between,
+            values,
+            vectors,
+            count,
+            reduced: None,
+        })
+    }
+}
+
+/// Starts from class means with any shrinkage.
+#[derive(Debug)]
+pub struct ClassMeans {
+    count: usize,
+    /// The principal directions of points with many features.
+    reduced: Option<Mat<f64>>,
+    all: Option<Mat<f64>>,
+    between: Mat<f64>,
+    /// Of the scatter inside of classes.
+    values: Vec<f64>,
+    vectors: Mat<f64>,
+}
+
 /// A start that knows the classes: rows are scaled to scatter alike inside of classes,
 /// then seen along the directions in which class means differ, at most one fewer than
 /// there are classes, and weakly along the principal directions of what is left.
@@ -168,38 +274,58 @@ pub fn class_means(
     shrinkage: f64,
     threads: usize,
 ) -> Result<Mat<f64>> {
-    let d = points.features();
-    if d > SMALL {
-        let most = points.len().saturating_sub(1);
-        let (directions, _) = principal(points, REDUCED.max(count).min(most), threads)?;
-        let k = directions.ncols();
-        let reduced = Points::dense(points.times(&directions, threads).to_mat(k));
-        return Ok(directions * class_means(&reduced, classes, count.min(k), shrinkage, threads)?);
+    let directions = Directions::new(points, threads);
+    directions.class_means(classes, count)?.start(shrinkage)
+}
+
+impl ClassMeans {
+    /// The start with this shrinkage, which moves eigenvalues and leaves eigenvectors as they are.
+    pub fn start(&self, shrinkage: f64) -> Result<Mat<f64>> {
+        let (d, v) = (self.values.len(), &self.vectors);
+        let level = self.values.iter().sum::<f64>() / d as f64;
+        let shrunk =
+            (self.values.iter()).map(|value| (1.0 - shrinkage) * value + shrinkage * level);
+        let mut roots: Vec<f64> = shrunk.map(|value| value.powf(-0.5)).collect();
+        if !roots.iter().all(|root| root.is_finite()) {
+            return Err(Error::input(
+                "rows that do not differ inside of their classes",
+            ));
+        }
+        let length = roots.iter().map(|root| root * root).sum::<f64>().sqrt();
+        let scale = (d as f64).sqrt() / length;
+        roots.iter_mut().for_each(|root| *root *= scale);
+        // The root of the inverse scatter times a matrix.
+        let root_times = |m: &Mat<f64>| {
+            let mut inside = v.transpose() * m;
+            for column in inside.col_iter_mut() {
+                let pairs = column.iter_mut().zip(&roots);
+                pairs.for_each(|(value, root)| *value *= root);
+            }
+            v * inside
+        };
+        let (between, count) = (&self.between, self.count);
+        let many = between.ncols().saturating_sub(1).min(count);
+        let w = leading_left(&root_times(between), many)?;
+        let mut out = Mat::zeros(d, count);
+        out.subcols_mut(0, many).copy_from(&w);
+        if let Some(all) = self.all.as_ref().filter(|_| count > many) {
+            let out_of = |m: &Mat<f64>| m - &w * (w.transpose() * m);
+            let half = root_times(all).transpose().to_owned();
+            let seen = symmetric::part(&root_times(&half));
+            let rest = out_of(&out_of(&seen).transpose().to_owned());
+            // Where nothing is left, the directions that were taken still come last.
+            let taken = faer::Scale(1.0 + seen.norm_l2()) * (&w * w.transpose());
+            let rest = rest - taken;
+            let (f, _) = leading(&symmetric::part(&rest), count - many)?;
+            let weak = faer::Scale(BESIDE_MEANS) * f;
+            out.subcols_mut(many, count - many).copy_from(&weak);
+        }
+        let out = root_times(&out);
+        Ok(match &self.reduced {
+            Some(directions) => directions * out,
+            None => out,
+        })
     }
-    let (all, between) = scatters(points, classes, threads);
-    let mut within = symmetric::part(&(&all - &between * between.transpose()));
-    shrink(&mut within, shrinkage);
-    let root = symmetric::power(&within, -0.5);
-    let root =
-        root.ok_or_else(|| Error::input("rows that do not differ inside of their classes"))?;
-    let root = faer::Scale((d as f64).sqrt() / root.norm_l2()) * root;
-    let many = between.ncols().saturating_sub(1).min(count);
-    let means = &root * &between;
-    let (v, _) = leading(&symmetric::part(&(&means * means.transpose())), many)?;
-    let mut out = Mat::zeros(d, count);
-    out.subcols_mut(0, many).copy_from(&v);
-    if count > many {
-        let out_of = |m: &Mat<f64>| m - &v * (v.transpose() * m);
-        let seen = symmetric::part(&(&root * &all * &root));
-        let rest = out_of(&out_of(&seen).transpose().to_owned());
-        // Where nothing is left, the directions that were taken still come last.
-        let taken = faer::Scale(1.0 + seen.norm_l2()) * (&v * v.transpose());
-        let rest = rest - taken;
-        let (f, _) = leading(&symmetric::part(&rest), count - many)?;
-        let weak = faer::Scale(BESIDE_MEANS) * f;
-        out.subcols_mut(many, count - many).copy_from(&weak);
-    }
-    Ok(root * out)
 }
 
 /// The map after which points scatter by one in all directions inside of their
@@ -222,7 +348,8 @@ pub fn discriminant(
         let inside = discriminant(&reduced, classes, count, shrinkage, threads)?;
         return Ok(directions * inside);
     }
-    let (all, between) = scatters(points, classes, threads);
+    let between = scatter_between(points, classes, threads);
+    let all = covariance(points, threads);
     let mut within = symmetric::part(&(&all - &between * between.transpose()));
     shrink(&mut within, shrinkage);
     let (values, vectors) =

@@ -1,9 +1,11 @@
 //! Distances between points, d(i, j) = (x_i − x_j)ᵀ W (x_i − x_j), and the costs
 //! that say what they should be.
 
+use super::pass::by_width;
 use super::points::Points;
 use super::rowwise::Rowwise;
-use crate::parallel::{map_blocks, map_rows};
+use crate::kernel::vectorized;
+use crate::parallel::map_rows;
 use crate::{Error, Loss, Result};
 use faer::Mat;
 
@@ -212,19 +214,12 @@ impl<'a> Distances<'a> {
     /// (a_i − a_j)·(b_i − b_j) for each pair.
     pub(crate) fn products(&self, a: &Rowwise, b: &Rowwise) -> Vec<f64> {
         let threads = self.threads_for(a.width);
-        let blocks = map_blocks(self.pairs.len(), BLOCK, threads, |range| {
-            let pairs = self.pairs[range].iter();
-            let product = |pair: &Pair| {
-                let i = pair.left as usize;
-                if pair.right == Pair::ORIGIN {
-                    return dot(a.row(i), b.row(i));
-                }
-                let j = pair.right as usize;
-                between(a.row(i), a.row(j), b.row(i), b.row(j))
-            };
-            pairs.map(product).collect::<Vec<f64>>()
+        let mut out = vec![0.0; self.pairs.len()];
+        map_rows(&mut out, 1, BLOCK, threads, |first, out| {
+            let pairs = &self.pairs[first..first + out.len()];
+            by_width!(a.width, pair_products(out, pairs, a, b));
         });
-        blocks.concat()
+        out
     }
 
     /// Σ w_c X_c Y, where X_c = (x_i − x_j)(x_i − x_j)ᵀ of pair c, from P = X Y with
@@ -236,22 +231,7 @@ impl<'a> Distances<'a> {
         map_rows(&mut v.data, width, 64, threads, |first, rows| {
             for (i, out) in (first..).zip(rows.chunks_exact_mut(width)) {
                 let range = self.starts[i] as usize..self.starts[i + 1] as usize;
-                let own = p.row(i);
-                for &(other, c) in &self.near[range] {
-                    let weight = weights[c as usize];
-                    if weight == 0.0 {
-                        continue;
-                    }
-                    if other == Pair::ORIGIN {
-                        out.iter_mut().zip(own).for_each(|(o, a)| *o += weight * a);
-                    } else {
-                        let other = p.row(other as usize);
-                        let pairs = own.iter().zip(other);
-                        out.iter_mut()
-                            .zip(pairs)
-                            .for_each(|(o, (a, b))| *o += weight * (a - b));
-                    }
-                }
+                by_width!(width, pull(out, i, &self.near[range], weights, p));
             }
         });
         self.points.back(&v, k, self.threads)
@@ -273,15 +253,45 @@ fn summed(len: usize, term: impl Fn(usize) -> f64) -> f64 {
     (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]) + rest
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let b = &b[..a.len()];
-    summed(a.len(), |l| a[l] * b[l])
+vectorized! {
+    /// (a_i − a_j)·(b_i − b_j) of some pairs.
+    fn pair_products<; W>(out: &mut [f64], pairs: &[Pair], a: &Rowwise, b: &Rowwise) {
+        let w = if W == 0 { a.width } else { W };
+        let (a, b) = (&a.data[..], &b.data[..]);
+        let start = |i: u32| i as usize * w;
+        for (out, pair) in out.iter_mut().zip(pairs) {
+            let (x, y) = (&a[start(pair.left)..][..w], &b[start(pair.left)..][..w]);
+            *out = if pair.right == Pair::ORIGIN {
+                summed(w, |l| x[l] * y[l])
+            } else {
+                let (z, u) = (&a[start(pair.right)..][..w], &b[start(pair.right)..][..w]);
+                summed(w, |l| (x[l] - z[l]) * (y[l] - u[l]))
+            };
+        }
+    }
 }
 
-fn between(a: &[f64], b: &[f64], c: &[f64], d: &[f64]) -> f64 {
-    let n = a.len();
-    let (b, c, d) = (&b[..n], &c[..n], &d[..n]);
-    summed(n, |l| (a[l] - b[l]) * (c[l] - d[l]))
+vectorized! {
+    /// Adds Σ w_c (p_i − p_j) over the pairs of a point, with the weights of these.
+    fn pull<; W>(out: &mut [f64], point: usize, near: &[(u32, u32)], weights: &[f64], p: &Rowwise) {
+        let w = if W == 0 { p.width } else { W };
+        let (out, own) = (&mut out[..w], &p.row(point)[..w]);
+        for &(other, c) in near {
+            let weight = weights[c as usize];
+            if weight == 0.0 {
+                continue;
+            }
+            if other == Pair::ORIGIN {
+                out.iter_mut().zip(own).for_each(|(o, a)| *o += weight * a);
+            } else {
+                let other = &p.row(other as usize)[..w];
+                let pairs = own.iter().zip(other);
+                out.iter_mut()
+                    .zip(pairs)
+                    .for_each(|(o, (a, b))| *o += weight * (a - b));
+            }
+        }
+    }
 }
 
 #[cfg(test)]

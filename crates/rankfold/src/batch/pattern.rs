@@ -5,7 +5,7 @@
 //! known in it. The first term is a parabola in ln n_i; the rows y_j are learned by ridge
 //! regression, a few steps of conjugate gradients at a time.
 
-use super::pass::{AHEAD, BLOCK};
+use super::pass::{AHEAD, BLOCK, by_width};
 use super::rowwise::Rowwise;
 use super::state::SolverState;
 use crate::Result;
@@ -20,6 +20,11 @@ const STEPS: usize = 3;
 
 /// Bytes of rows that the processor finds soon enough by itself.
 const NEAR: usize = 4 << 20;
+
+/// Where there are more, lines are added up tile by tile of these rows: bytes of a tile, which
+/// stay in the cache of a core, and lines that go through it together.
+const TILE_BYTES: usize = 512 << 10;
+const TILE_LINES: usize = 512;
 
 /// The ridge of what counts tell: that of so many rows.
 const COUNT_RIDGE: f64 = 20.0;
@@ -48,18 +53,30 @@ pub(super) struct Pattern<'a> {
 }
 
 vectorized! {
-    /// The sum of the rows of a line.
-    fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
-        let width = out.len();
+    /// Adds the rows below `end` of a line, of which so many are done.
+    fn add_rows<; W>(out: &mut [f64], done: &mut usize, index: &[u32], end: usize, rows: &[f64]) {
+        let width = if W == 0 { out.len() } else { W };
         let far = size_of_val(rows) > NEAR;
-        for (at, &j) in index.iter().enumerate() {
+        // Sums of a known width stay in registers.
+        let mut sums = [0.0; W];
+        sums.copy_from_slice(&out[..W]);
+        let mut at = *done;
+        while let Some(&j) = index.get(at) && (j as usize) < end {
             if far && let Some(&later) = index.get(at + AHEAD) {
                 prefetch(rows, later as usize * width, width);
             }
-            for (o, r) in out.iter_mut().zip(&rows[j as usize * width..][..width]) {
-                *o += r;
+            let row = &rows[j as usize * width..][..width];
+            if W == 0 {
+                out.iter_mut().zip(row).for_each(|(o, r)| *o += r);
+            } else {
+                for (s, r) in sums.iter_mut().zip(row) {
+                    *s += r;
+                }
             }
+            at += 1;
         }
+        out[..W].copy_from_slice(&sums);
+        *done = at;
     }
 }
 
@@ -164,13 +181,30 @@ impl<'a> Pattern<'a> {
         out
     }
 
-    /// Sums over lines.
+    /// Sums over lines. Entries of a line count in their order, in tiles as well.
     fn sums(&self, lines: Lines<'_>, rows: &Rowwise) -> Rowwise {
+        let bytes = size_of_val(&rows.data[..]);
+        let (tile, block) = match bytes > NEAR {
+            true => (
+                (TILE_BYTES / (size_of::<f64>() * rows.width)).max(1),
+                TILE_LINES,
+            ),
+            false => (rows.rows().max(1), BLOCK),
+        };
+        self.sums_by(lines, rows, tile, block)
+    }
+
+    fn sums_by(&self, lines: Lines<'_>, rows: &Rowwise, tile: usize, block: usize) -> Rowwise {
         let mut out = Rowwise::zero(lines.len(), self.d);
         let width = out.width;
-        map_rows(&mut out.data, width, BLOCK, self.threads, |first, out| {
-            for (i, out) in (first..).zip(out.chunks_exact_mut(width)) {
-                add_rows(out, lines.line(i).0, &rows.data);
+        map_rows(&mut out.data, width, block, self.threads, |first, out| {
+            let mut done = vec![0; out.len() / width];
+            for end in (tile..rows.rows() + tile).step_by(tile) {
+                let lines_done = out.chunks_exact_mut(width).zip(&mut done);
+                for (i, (out, done)) in (first..).zip(lines_done) {
+                    let index = lines.line(i).0;
+                    by_width!(width, add_rows(out, done, index, end, &rows.data));
+                }
             }
         });
         out
@@ -336,5 +370,33 @@ mod tests {
         assert!(level.row(0).iter().all(|v| v.abs() < 1e-6), "{level:?}");
         let expected = pattern.expected(&given).to_mat(d);
         assert!((expected - common - p * y).norm_max() < 1e-12);
+    }
+
+    /// Tiles change where rows are looked for, and no bits.
+    #[test]
+    fn sums_by_tiles_are_those_of_whole_lines() {
+        let (n, m) = (70, 45);
+        let known = (0..n * m).filter(|&t| splitmix64(t as u64) % 10 < 4 && t / m != 3);
+        let entries = known.map(|t| ((t / m) as u32, (t % m) as u32, 1.0));
+        let (observed, _) = Observed::new((n, m), entries.collect()).unwrap();
+        let view = observed.part(Part::All);
+        for d in [1, 4, 7, 20, 40] {
+            let pattern = Pattern::new(view.rows, view.columns, d, Some(0.7), 2);
+            let rows = Rowwise::from_mat(&matrix(m, d, 3));
+            let whole = pattern.sums(view.rows, &rows);
+            let mut want = Rowwise::<f64>::zero(n, d);
+            let width = want.width;
+            for i in 0..n {
+                for &j in view.rows.line(i).0 {
+                    let out = want.data[i * width..][..width].iter_mut();
+                    out.zip(rows.row(j as usize)).for_each(|(o, r)| *o += r);
+                }
+            }
+            assert_eq!(whole.data[..], want.data[..]);
+            for (tile, block) in [(1, 3), (8, 64), (44, 7), (45, 1), (1000, 512)] {
+                let tiled = pattern.sums_by(view.rows, &rows, tile, block);
+                assert_eq!(tiled.data[..], want.data[..]);
+            }
+        }
     }
 }

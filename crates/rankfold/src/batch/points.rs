@@ -2,6 +2,7 @@
 //! multiply from both sides.
 
 use super::rowwise::Rowwise;
+use crate::kernel::gather;
 use crate::parallel::{map_blocks, map_rows};
 use crate::{Error, Real, Result, Rows, SparseVec, memory};
 use faer::linalg::matmul::matmul;
@@ -190,6 +191,23 @@ impl Points {
         }
     }
 
+    /// (X − 1 mᵀ)ᵀ (X − 1 mᵀ), where all entries are stored.
+    pub(crate) fn centered_gram(&self, mean: &[f64], threads: usize) -> Option<Mat<f64>> {
+        let Kind::Dense(x) = &self.0 else {
+            return None;
+        };
+        let d = x.ncols();
+        let block = BLOCK.max(x.nrows().div_ceil(PARTS));
+        let parts = map_blocks(x.nrows(), block, threads, |range| {
+            let first = range.start;
+            let block = Mat::from_fn(range.len(), d, |i, j| x[(first + i, j)] - mean[j]);
+            lower_products(block.transpose(), block.as_ref())
+        });
+        let zero = Mat::zeros(d, d);
+        let sum = parts.into_iter().fold(zero, |sum, part| sum + part);
+        Some(Mat::from_fn(d, d, |i, j| sum[(i.max(j), i.min(j))]))
+    }
+
     /// X Xᵀ, its lower half at least.
     pub(crate) fn outer(&self, threads: usize) -> Mat<f64> {
         match &self.0 {
@@ -289,10 +307,7 @@ fn gathered(rows: &Rows<f64>, from: &Rowwise, k: usize, threads: usize) -> Rowwi
     let width = out.width;
     map_rows(&mut out.data, width, 256, threads, |first, block| {
         for (i, out) in block.chunks_exact_mut(width).enumerate() {
-            for (j, v) in rows.row(first + i).iter() {
-                let row = from.row(j as usize);
-                out.iter_mut().zip(row).for_each(|(o, r)| *o += v * r);
-            }
+            gather(out, &from.data, width, rows.row(first + i));
         }
     });
     out

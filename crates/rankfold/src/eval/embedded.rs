@@ -152,6 +152,12 @@ impl<'a, R: Real> Embedded<'a, R> {
         Self::of(Cow::Owned(left), Panels::new(right, rank, false))
     }
 
+    /// By how near they are, with left rows of its own.
+    #[track_caller]
+    pub fn owning_near(left: Vec<R>, right: &[R], rank: usize) -> Self {
+        Self::of(Cow::Owned(left), Panels::new(right, rank, true))
+    }
+
     #[track_caller]
     fn of(left: Cow<'a, [R]>, right: Panels<R>) -> Self {
         let rank = right.rank;

@@ -89,6 +89,16 @@ impl Rough<'_> {
         k: usize,
         score: &dyn Fn(usize, usize) -> f64,
     ) -> Option<Vec<Vec<(usize, f64)>>> {
+        self.best_where(k, |_, _| true, score)
+    }
+
+    /// The same among the candidates that `accepts` lets in for a left row.
+    pub(crate) fn best_where(
+        &self,
+        k: usize,
+        accepts: impl Fn(usize, usize) -> bool,
+        score: &dyn Fn(usize, usize) -> f64,
+    ) -> Option<Vec<Vec<(usize, f64)>>> {
         let rank = self.rank;
         let rows = self.left.chunks_exact(rank);
         let begin = |left: &[f32]| {
@@ -125,8 +135,8 @@ impl Rough<'_> {
                         let enters = sums.iter().fold(false, |any, s| any | !(*s < search.least));
                         if enters {
                             for (candidate, sum) in (first..last).zip(sums) {
-                                if !(*sum < search.least) {
-                                    let row = number * QUERIES + query;
+                                let row = number * QUERIES + query;
+                                if !(*sum < search.least) && accepts(row, candidate) {
                                     search.offer(candidate, score(row, candidate));
                                 }
                             }

@@ -1,5 +1,6 @@
 //! Small dense algebra: k×k kernels for the forms, on faer where they cost k³.
 
+mod dense;
 mod in_place;
 mod kmeans;
 mod orthonormal;
@@ -8,6 +9,7 @@ mod products;
 mod square;
 pub mod symmetric;
 
+pub(crate) use dense::Dense;
 pub use kmeans::{Clusters, kmeans};
 pub use orthonormal::{Retraction, qf, uf};
 pub use pca::principal_coordinates;

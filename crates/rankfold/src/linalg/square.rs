@@ -62,6 +62,11 @@ impl Square {
         &mut self.data[i * self.width + j]
     }
 
+    /// Row i, without padding.
+    pub(crate) fn row(&self, i: usize) -> &[f64] {
+        &self.data[i * self.width..][..self.k]
+    }
+
     /// The entries without padding, row by row.
     pub fn to_vec(&self) -> Vec<f64> {
         let rows = self.data.chunks_exact(self.width);

@@ -18,13 +18,13 @@
 
 use super::guard::{self, Kernel, not_beyond};
 use super::loreta::{RANK_LOSS, Side, row_fits, set_row};
-use super::loreta_batch::{After, count_rows, products, projections};
+use super::loreta_batch::{After, Overlaps, count_rows, products, projections};
 use super::{
     Attempt, Learned, Learner, Mixed, RankOne, Retract, Step, descend, descend_mixed, descend_sum,
 };
 use crate::form::{Factored, Health, Tall};
 use crate::kernel::{dot, padded};
-use crate::linalg::Square;
+use crate::linalg::{Dense, Square};
 use crate::{Loss, Real, Result};
 use faer::Mat;
 
@@ -330,12 +330,16 @@ impl<R: Real> Retract<R> for Balanced<R> {
             rows_left = inverse.transpose() * rows_left;
             rows_right = form.core_inverse.to_faer() * inverse * core * rows_right;
         }
+        let k = form.left.rank();
         let scaled = |m: &Mat<f64>, columns: &[(_, f64)]| {
-            Mat::from_fn(m.nrows(), r, |i, j| columns[j].1 * m[(i, j)])
+            Dense::from_fn(r, k, |i, j| columns[i].1 * m[(j, i)])
         };
-        let rows = |m: Mat<f64>| m.transpose().to_owned();
-        let after_left = After::new(&form.left, &left, &scaled(&u, &left), rows(rows_left));
-        let after_right = After::new(&form.right, &right, &scaled(&v, &right), rows(rows_right));
+        let rows = |m: &Mat<f64>| Dense::from_fn(r, k, |i, j| m[(j, i)]);
+        let moved_left = (scaled(&u, &left), rows(&rows_left));
+        let moved_right = (scaled(&v, &right), rows(&rows_right));
+        let overlaps = &mut Overlaps::default();
+        let after_left = After::new(&form.left, &left, moved_left, overlaps);
+        let after_right = After::new(&form.right, &right, moved_right, overlaps);
         let (Some(after_left), Some(after_right)) = (after_left, after_right) else {
             return Attempt::Worn;
         };

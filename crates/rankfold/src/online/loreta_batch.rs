@@ -12,14 +12,14 @@
 //! Cost: O(Σ(nnz pᵢ + nnz qᵢ) k + k²r + k³ + r³). Reference: [Shalit2012],
 //! algorithm 3.
 
-use super::loreta::row_fits;
+use super::loreta::{row_fits, set_row};
 use super::{Attempt, RankOne};
 use crate::form::{Factored, Psd, Tall};
 use crate::kernel::padded;
-use crate::linalg::{Square, svd};
+use crate::linalg::{Dense, Square, svd};
 use crate::{Real, SparseRow};
-use faer::linalg::solvers::{DenseSolveCore, SelfAdjointEigen};
-use faer::{Mat, Scale};
+use faer::Mat;
+use faer::linalg::solvers::SelfAdjointEigen;
 
 /// P counts as singular below this ratio of its extreme singular values.
 const SINGULAR: f64 = 1e-8;
@@ -42,56 +42,74 @@ pub(super) fn projections<'a, R: Real>(
 }
 
 /// The products of sparse columns with each other.
+pub(super) fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
+    let found = Overlaps::default().of(columns);
+    Mat::from_fn(columns.len(), columns.len(), |i, j| found[(i, j)])
+}
+
+/// Room for the products of sparse columns with each other.
 ///
 /// A table by feature finds the entries of earlier columns that an entry meets: most meet none.
 /// Every sum has the order of [`SparseRow::dot`], and its bits.
-pub(super) fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64> {
-    const FREE: u32 = u32::MAX;
-    /// An entry, and the one of the same feature before it.
-    struct Met {
-        index: u32,
-        column: usize,
-        value: f64,
-        before: u32,
-    }
-    let count = count_rows(columns);
-    // At most half of the places are taken.
-    let places = (2 * count).next_power_of_two().max(2);
-    let shift = 32 - places.trailing_zeros().min(31);
-    let mut table = vec![FREE; places];
-    let mut met: Vec<Met> = Vec::with_capacity(count);
-    let mut out = Mat::zeros(columns.len(), columns.len());
-    for (column, (x, _)) in columns.iter().enumerate() {
-        for (&index, value) in x.indices.iter().zip(x.values) {
-            let value = value.to_f64();
-            let mut place = (index.wrapping_mul(0x9E37_79B1) >> shift) as usize;
-            while table[place] != FREE && met[table[place] as usize].index != index {
-                place = (place + 1) & (places - 1);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Overlaps {
+    /// A feature, and the last entry of it; [`FREE`] where there is none.
+    table: Vec<(u32, u32)>,
+    met: Vec<Met>,
+}
+
+/// No entry.
+const FREE: u32 = u32::MAX;
+
+/// An entry, and the one of the same feature before it.
+#[derive(Debug, Clone, Copy)]
+struct Met {
+    value: f64,
+    column: u32,
+    before: u32,
+}
+
+impl Overlaps {
+    fn of<R: Real>(&mut self, columns: &[(SparseRow<'_, R>, f64)]) -> Dense {
+        // At most half of the places are taken.
+        let places = (2 * count_rows(columns)).next_power_of_two().max(2);
+        let shift = 32 - places.trailing_zeros().min(31);
+        self.table.clear();
+        self.table.resize(places, (0, FREE));
+        self.met.clear();
+        let mut out = Dense::zero(columns.len(), columns.len());
+        for (column, (x, _)) in columns.iter().enumerate() {
+            let row = out.row_mut(column);
+            for (&index, value) in x.indices.iter().zip(x.values) {
+                let value = value.to_f64();
+                let mut place = (index.wrapping_mul(0x9E37_79B1) >> shift) as usize;
+                while self.table[place].1 != FREE && self.table[place].0 != index {
+                    place = (place + 1) & (places - 1);
+                }
+                let before = self.table[place].1;
+                self.table[place] = (index, self.met.len() as u32);
+                row[column] += value * value;
+                let mut at = before;
+                while at != FREE {
+                    let earlier = self.met[at as usize];
+                    row[earlier.column as usize] += value * earlier.value;
+                    at = earlier.before;
+                }
+                self.met.push(Met {
+                    value,
+                    column: column as u32,
+                    before,
+                });
             }
-            out[(column, column)] += value * value;
-            let before = table[place];
-            let mut at = before;
-            while at != FREE {
-                let earlier = &met[at as usize];
-                out[(column, earlier.column)] += value * earlier.value;
-                at = earlier.before;
+        }
+        for i in 0..columns.len() {
+            for j in 0..=i {
+                let product = columns[i].1 * columns[j].1 * out[(i, j)];
+                (out[(i, j)], out[(j, i)]) = (product, product);
             }
-            table[place] = met.len() as u32;
-            met.push(Met {
-                index,
-                column,
-                value,
-                before,
-            });
         }
+        out
     }
-    for i in 0..columns.len() {
-        for j in 0..=i {
-            let product = columns[i].1 * columns[j].1 * out[(i, j)];
-            (out[(i, j)], out[(j, i)]) = (product, product);
-        }
-    }
-    out
 }
 
 /// The projections of the examples of a batch, kept from when they were scored.
@@ -99,6 +117,7 @@ pub(super) fn products<R: Real>(columns: &[(SparseRow<'_, R>, f64)]) -> Mat<f64>
 pub(super) struct Kept {
     sides: [Vec<f64>; 2],
     count: usize,
+    overlaps: Overlaps,
 }
 
 impl Kept {
@@ -114,32 +133,73 @@ impl Kept {
         self.count += 1;
     }
 
-    /// The columns Ãᵀ cᵢxᵢ of a side; projected anew where they were not kept.
-    fn columns<R: Real>(
+    /// Takes the projections of a batch of one example, where they were kept.
+    pub fn take_one(&mut self, left: &mut [f64], right: &mut [f64]) -> bool {
+        let kept = self.count == 1;
+        if kept {
+            left.copy_from_slice(&self.sides[0]);
+            right.copy_from_slice(&self.sides[1]);
+        }
+        self.clear();
+        kept
+    }
+
+    /// The vectors Ãᵀ cᵢxᵢ of a side, a row each; projected anew where they were not kept.
+    fn rows<R: Real>(
         &self,
         side: usize,
         tall: &Tall<R>,
         columns: &[(SparseRow<'_, R>, f64)],
-    ) -> Mat<f64> {
-        let (r, width) = (columns.len(), padded(tall.rank()));
-        match self.count == r && r > 0 {
-            false => projections(tall, columns.iter().copied(), r),
-            true => Mat::from_fn(tall.rank(), r, |j, i| {
-                columns[i].1 * self.sides[side][i * width + j]
-            }),
+    ) -> Dense {
+        let (r, k, width) = (columns.len(), tall.rank(), padded(tall.rank()));
+        let mut out = Dense::zero(r, k);
+        let mut wide = vec![0.0; width];
+        for (i, &(x, c)) in columns.iter().enumerate() {
+            let found = match self.count == r {
+                true => &self.sides[side][i * width..][..k],
+                false => {
+                    tall.project(&mut wide, x);
+                    &wide[..k]
+                }
+            };
+            let pairs = out.row_mut(i).iter_mut().zip(found);
+            pairs.for_each(|(out, v)| *out = c * v);
         }
+        out
     }
 }
 
-fn inverse_if_regular(p: &Mat<f64>) -> Option<Mat<f64>> {
-    let inverse = p.partial_piv_lu().inverse();
+fn inverse_if_regular(p: &Dense) -> Option<Dense> {
+    let inverse = p.inverse(false)?;
     // Lengths bound the ratio of singular values from above, and cost no decomposition.
-    if SINGULAR * p.norm_l2() * inverse.norm_l2() < 1.0 {
+    if SINGULAR * p.norm() * inverse.norm() < 1.0 {
         return Some(inverse);
     }
-    let (_, sigma, _) = svd(p)?;
+    let (_, sigma, _) = svd(&p.to_faer())?;
     let (largest, least) = (sigma.first()?, sigma.last()?);
     (*least > SINGULAR * largest).then_some(inverse)
+}
+
+/// What the retraction makes of Q, the step inside of the range of W: polynomials of Q.
+struct Curve {
+    /// (I − ½Q) P⁻¹, with P = I + QΘ and Θ = −½ + ⅜Q.
+    f: Dense,
+    /// 2Θ + ΘQΘ.
+    e: Dense,
+    /// E(I + QE)⁻¹, where I + QE is P².
+    e_inverse: Dense,
+}
+
+impl Curve {
+    fn new(q: &Dense) -> Option<Self> {
+        let turned = q.clone().scaled(-0.5).plus(0.375, &q.times(q));
+        let p_inverse = inverse_if_regular(&turned.clone().plus_unit(1.0))?;
+        let theta = q.clone().scaled(0.375).plus_unit(-0.5);
+        let f = q.clone().scaled(-0.5).plus_unit(1.0).times(&p_inverse);
+        let e = theta.times(&turned).plus(2.0, &theta);
+        let e_inverse = e.times(&p_inverse).times(&p_inverse);
+        Some(Curve { f, e, e_inverse })
+    }
 }
 
 /// One side after the step Ã += Σ cᵢ xᵢ lᵢᵀ, computed but not yet written.
@@ -147,35 +207,37 @@ pub(super) struct After {
     pub gram: Square,
     gram_inverse: Square,
     /// The change of the rows of each example, before its coefficient.
-    rows: Mat<f64>,
+    rows: Dense,
 }
 
 impl After {
-    /// S' = S + UL + LᵀUᵀ + Lᵀ(GᵀG)L with its inverse; `None` where it is not
+    /// S' = S + UL + LᵀUᵀ + Lᵀ(GᵀG)L with its inverse, from Uᵀ and L; `None` where it is not
     /// positive definite or leaves the precision of the rows.
     pub fn new<R: Real>(
         tall: &Tall<R>,
         columns: &[(SparseRow<'_, R>, f64)],
-        u: &Mat<f64>,
-        rows: Mat<f64>,
+        (u, rows): (Dense, Dense),
+        overlaps: &mut Overlaps,
     ) -> Option<Self> {
-        let ul = u * &rows;
-        let gram = tall.gram.to_faer()
-            + &ul
-            + ul.transpose()
-            + rows.transpose() * products(columns) * &rows;
-        let mut gram = Square::from_faer(&gram);
-        gram.symmetrize();
+        let overlaps = overlaps.of(columns);
+        // Half of the change, which is this and its transpose.
+        let half = rows.transposed_times(&u.plus(0.5, &overlaps.times(&rows)));
+        let k = tall.rank();
+        let change = |i, j| half[(i, j)] + half[(j, i)];
+        let gram = Dense::from_fn(k, k, |i, j| tall.gram.get(i, j) + change(i, j));
+        let mut row = vec![0.0; k];
         let fits = columns.iter().enumerate().all(|(i, &(_, c))| {
-            let row: Vec<f64> = (0..tall.rank()).map(|j| rows[(i, j)]).collect();
+            row.copy_from_slice(rows.row(i));
             row_fits::<R>(&row, c)
         });
-        if !fits || !gram.norm().is_finite() || !Tall::<R>::in_range(gram.trace()) {
+        let trace = (0..k).map(|i| gram[(i, i)]).sum();
+        if !fits || !gram.norm().is_finite() || !Tall::<R>::in_range(trace) {
             return None;
         }
-        let gram_inverse = crate::linalg::invert_definite(&gram)?;
+        let mut gram_inverse = gram.inverse(true)?.to_square();
+        gram_inverse.symmetrize();
         Some(After {
-            gram,
+            gram: gram.to_square(),
             gram_inverse,
             rows,
         })
@@ -189,9 +251,7 @@ impl After {
     pub fn write<R: Real>(self, tall: &mut Tall<R>, columns: &[(SparseRow<'_, R>, f64)]) {
         let mut row = vec![R::default(); padded(tall.rank())];
         for (i, &(x, c)) in columns.iter().enumerate() {
-            for j in 0..tall.rank() {
-                row[j] = R::from_f64(c * self.rows[(i, j)]);
-            }
+            set_row(&mut row, self.rows.row(i), c);
             tall.add_outer(x, &row);
         }
         tall.gram = self.gram;
@@ -199,67 +259,50 @@ impl After {
     }
 }
 
-fn beside(one: &Mat<f64>, two: &Mat<f64>) -> Mat<f64> {
-    let mut out = Mat::zeros(one.nrows(), one.ncols() + two.ncols());
-    out.subcols_mut(0, one.ncols()).copy_from(one);
-    out.subcols_mut(one.ncols(), two.ncols()).copy_from(two);
-    out
-}
-
-fn unit(size: usize) -> Mat<f64> {
-    Mat::identity(size, size)
-}
-
 pub(super) fn count_rows<R>(columns: &[(SparseRow<'_, R>, f64)]) -> usize {
     columns.iter().map(|(x, _)| x.indices.len()).sum()
 }
 
-/// Moves W = Ã K B̃ᵀ along Σ cᵢ leftᵢ ⊗ rightᵢ and retracts.
+/// Moves W = Ã K B̃ᵀ along Σ cᵢ leftᵢ ⊗ rightᵢ and retracts. Vectors of an example are rows.
 pub(super) fn retract<R: Real>(
     form: &mut Factored<R>,
     gradient: &[(RankOne<'_, R>, f64)],
-    kept: &Kept,
+    kept: &mut Kept,
     limit: f64,
 ) -> Attempt {
-    let r = gradient.len();
     let mut left: Vec<_> = gradient.iter().map(|(e, c)| (e.left, *c)).collect();
     let right: Vec<_> = gradient.iter().map(|(e, _)| (e.right, 1.0)).collect();
-    let mut u = kept.columns(0, &form.left, &left);
-    let v = kept.columns(1, &form.right, &right);
-    let a = form.left.gram_inverse.to_faer() * &u;
-    let b = form.right.gram_inverse.to_faer() * &v;
-    let inverse = form.core_inverse.to_faer();
-    let (mut a, b) = (a, b);
-    let mut x = &inverse * &a;
-    let y = inverse.transpose() * &b;
-    if x.norm_l2() == 0.0 && y.norm_l2() == 0.0 {
+    let mut u = kept.rows(0, &form.left, &left);
+    let v = kept.rows(1, &form.right, &right);
+    let mut a = u.times(&Dense::from_square(&form.left.gram_inverse));
+    let b = v.times(&Dense::from_square(&form.right.gram_inverse));
+    let inverse = Dense::from_square(&form.core_inverse);
+    let mut x = a.times(&inverse.transposed());
+    let y = b.times(&inverse);
+    if x.norm() == 0.0 && y.norm() == 0.0 {
         return Attempt::Idle;
     }
-    let mut q = b.transpose() * &x;
-    let size = q.norm_l2();
+    let mut q = b.times(&x.transposed());
+    let size = q.norm();
     if size > limit {
         // All on the left is linear in the step.
         let shorter = limit / size;
-        for m in [&mut u, &mut a, &mut x, &mut q] {
-            *m *= Scale(shorter);
-        }
+        [u, a, x, q] = [u, a, x, q].map(|m| m.scaled(shorter));
         left.iter_mut().for_each(|(_, c)| *c *= shorter);
     }
-    let theta = Scale(-0.5) * unit(r) + Scale(0.375) * &q;
-    let Some(p_inverse) = inverse_if_regular(&(unit(r) + &q * &theta)) else {
+    let Some(Curve { f, e, e_inverse }) = Curve::new(&q) else {
         return Attempt::Refused;
     };
-    let f = (unit(r) - Scale(0.5) * &q) * &p_inverse;
-    let e = Scale(2.0) * &theta + &theta * &q * &theta;
-    // I + QE = P², so E(I + QE)⁻¹ is E P⁻².
-    let e_inverse = &e * &p_inverse * &p_inverse;
-    let after_left = After::new(&form.left, &left, &u, &f * y.transpose());
-    let after_right = After::new(&form.right, &right, &v, f.transpose() * x.transpose());
+    let (rows_left, rows_right) = (f.times(&y), f.transposed_times(&x));
+    let overlaps = &mut kept.overlaps;
+    let after_left = After::new(&form.left, &left, (u, rows_left), overlaps);
+    let after_right = After::new(&form.right, &right, (v, rows_right), overlaps);
     let (Some(after_left), Some(after_right)) = (after_left, after_right) else {
         return Attempt::Worn;
     };
-    let core = Square::from_faer(&(form.core.to_faer() + &a * &e * b.transpose()));
-    let core_inverse = Square::from_faer(&(inverse - &x * &e_inverse * y.transpose()));
+    let core = Dense::from_square(&form.core).plus(1.0, &a.transposed_times(&e.times(&b)));
+    let core_inverse = inverse.plus(-1.0, &x.transposed_times(&e_inverse.times(&y)));
+    let (core, core_inverse) = (core.to_square(), core_inverse.to_square());
     if !(core.norm() * core_inverse.norm()).is_finite() {
         return Attempt::Refused;
     }
@@ -281,71 +324,85 @@ pub(super) fn retract<R: Real>(
     Attempt::Moved
 }
 
-/// Moves W = Ỹ K Ỹᵀ along the symmetric part of Σ cᵢ leftᵢ ⊗ rightᵢ and retracts.
+/// Π times a matrix of 2r rows: half of it with both halves of its rows exchanged.
+fn exchanged(m: &Dense) -> Dense {
+    let (rows, r) = (m.rows(), m.rows() / 2);
+    let mut out = Dense::zero(rows, m.columns());
+    for i in 0..rows {
+        let pairs = out.row_mut((i + r) % rows).iter_mut().zip(m.row(i));
+        pairs.for_each(|(out, v)| *out = 0.5 * v);
+    }
+    out
+}
+
+/// Moves W = Ỹ K Ỹᵀ along the symmetric part of Σ cᵢ leftᵢ ⊗ rightᵢ and retracts. With
+/// Q = ΓΠ all is as above up to a Π before it.
 pub(super) fn retract_psd<R: Real>(
     form: &mut Psd<R>,
     gradient: &[(RankOne<'_, R>, f64)],
-    kept: &Kept,
+    kept: &mut Kept,
     limit: f64,
 ) -> Attempt {
-    let r = gradient.len();
-    let pi = Mat::from_fn(2 * r, 2 * r, |i, j| match i.abs_diff(j) == r {
-        true => 0.5,
-        false => 0.0,
-    });
+    let (r, k) = (gradient.len(), form.rank());
     let lefts = gradient.iter().map(|(e, c)| (e.left, *c));
     let mut columns: Vec<_> = lefts
         .chain(gradient.iter().map(|(e, _)| (e.right, 1.0)))
         .collect();
     let [lefts, rights] = [&columns[..r], &columns[r..]];
-    let mut u = beside(
-        &kept.columns(0, &form.factor, lefts),
-        &kept.columns(1, &form.factor, rights),
-    );
-    let mut h = form.factor.gram_inverse.to_faer() * &u;
-    let inverse = form.core_inverse.to_faer();
-    let mut x = &inverse * &h;
-    if x.norm_l2() == 0.0 {
+    let mut u = Dense::zero(2 * r, k);
+    for (side, columns) in [lefts, rights].into_iter().enumerate() {
+        let rows = kept.rows(side, &form.factor, columns);
+        (0..r).for_each(|i| u.row_mut(side * r + i).copy_from_slice(rows.row(i)));
+    }
+    let inverse = Dense::from_square(&form.core_inverse);
+    let mut h = u.times(&Dense::from_square(&form.factor.gram_inverse));
+    let mut x = h.times(&inverse);
+    if x.norm() == 0.0 {
         return Attempt::Idle;
     }
-    let mut gamma = h.transpose() * &x;
-    // Half of its length is never less than the radius, and costs nothing.
-    let largest = match 0.5 * gamma.norm_l2() {
+    let mut gamma = h.times(&x.transposed());
+    // This is never less than the radius, and costs nothing.
+    let largest = match radius_at_most(&gamma) {
         bound if bound <= limit => Some(bound),
-        _ => spectral_radius(&gamma, &pi),
+        _ => spectral_radius(&gamma),
     };
     let Some(largest) = largest else {
         return Attempt::Refused;
     };
     if largest > limit {
         let shorter = limit / largest;
-        for m in [&mut u, &mut h, &mut x] {
+        for m in [&mut u, &mut h, &mut x, &mut gamma] {
             for i in 0..r {
-                (0..m.nrows()).for_each(|j| m[(j, i)] *= shorter);
+                m.row_mut(i).iter_mut().for_each(|v| *v *= shorter);
             }
         }
+        for i in 0..2 * r {
+            let lefts = &mut gamma.row_mut(i)[..r];
+            lefts.iter_mut().for_each(|v| *v *= shorter);
+        }
         columns[..r].iter_mut().for_each(|(_, c)| *c *= shorter);
-        gamma = h.transpose() * &x;
     }
-    let theta = Scale(-0.5) * &pi + Scale(0.375) * (&pi * &gamma * &pi);
-    let Some(p_inverse) = inverse_if_regular(&(unit(2 * r) + &gamma * &theta)) else {
+    // ΓΠ, for Γ is symmetric.
+    let q = exchanged(&gamma.transposed()).transposed();
+    let Some(Curve { f, e, e_inverse }) = Curve::new(&q) else {
         return Attempt::Refused;
     };
-    let f = (unit(2 * r) - Scale(0.5) * (&gamma * &pi)) * &p_inverse;
-    let phi = &pi * &f;
-    let e = Scale(2.0) * &theta + &theta * &gamma * &theta;
-    let e_inverse = &e * &p_inverse * &p_inverse;
-    let Some(after) = After::new(&form.factor, &columns, &u, &phi * x.transpose()) else {
+    let moved = (u, exchanged(&f.times(&x)));
+    let Some(after) = After::new(&form.factor, &columns, moved, &mut kept.overlaps) else {
         return Attempt::Worn;
     };
-    let mut core = Square::from_faer(&(form.core.to_faer() + &h * &e * h.transpose()));
-    let mut core_inverse = Square::from_faer(&(inverse - &x * &e_inverse * x.transpose()));
+    let change = h.transposed_times(&exchanged(&e.times(&h)));
+    let inverse_change = x.transposed_times(&exchanged(&e_inverse.times(&x)));
+    let mut core = Dense::from_square(&form.core)
+        .plus(1.0, &change)
+        .to_square();
+    let mut core_inverse = inverse.plus(-1.0, &inverse_change).to_square();
     core.symmetrize();
     core_inverse.symmetrize();
     if !(core.norm() * core_inverse.norm()).is_finite() {
         return Attempt::Refused;
     }
-    let k = form.rank() as f64;
+    let k = k as f64;
     let now = crate::form::Health {
         condition: after.condition() * (core.trace() / k) * (core_inverse.trace() / k),
         size: after.gram.trace(),
@@ -360,13 +417,30 @@ pub(super) fn retract_psd<R: Real>(
     Attempt::Moved
 }
 
+/// No less than the largest magnitude of an eigenvalue of ΓΠ: half of the length of Γ, after
+/// the scaling of its first half by t and of its second by 1/t that makes it least. Eigenvalues
+/// do not see such a scaling.
+fn radius_at_most(gamma: &Dense) -> f64 {
+    let r = gamma.rows() / 2;
+    let length = |rows: usize, columns: usize| -> f64 {
+        let rows = (rows * r..(rows + 1) * r).map(|i| &gamma.row(i)[columns * r..][..r]);
+        rows.flatten().map(|v| v * v).sum()
+    };
+    let squares = 2.0 * (length(0, 0) * length(1, 1)).sqrt() + length(0, 1) + length(1, 0);
+    0.5 * squares.sqrt()
+}
+
 /// The largest magnitude of an eigenvalue of ΓΠ, which are those of Γ^½ΠΓ^½.
-fn spectral_radius(gamma: &Mat<f64>, pi: &Mat<f64>) -> Option<f64> {
-    let n = gamma.nrows();
+fn spectral_radius(gamma: &Dense) -> Option<f64> {
+    let (n, gamma) = (gamma.rows(), gamma.to_faer());
+    let pi = Mat::from_fn(n, n, |i, j| match i.abs_diff(j) == n / 2 {
+        true => 0.5,
+        false => 0.0,
+    });
     let eigen = SelfAdjointEigen::new(gamma.as_ref(), faer::Side::Lower).ok()?;
     let root = |j: usize| eigen.S().column_vector()[j].max(0.0).sqrt();
     let half = Mat::from_fn(n, n, |i, j| eigen.U()[(i, j)] * root(j));
-    let middle = half.transpose() * pi * &half;
+    let middle = half.transpose() * &pi * &half;
     let eigen = SelfAdjointEigen::new(middle.as_ref(), faer::Side::Lower).ok()?;
     let values = eigen.S().column_vector();
     Some(values.iter().fold(0.0, |m: f64, v| m.max(v.abs())))

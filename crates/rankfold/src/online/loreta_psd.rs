@@ -141,7 +141,15 @@ impl<R: Real> Retract<R> for LoretaPsd<R> {
     }
 
     fn retract_batch(&mut self, gradient: &[(RankOne<'_, R>, f64)], limit: f64) -> Attempt {
-        let attempt = loreta_batch::retract_psd(&mut self.form, gradient, &self.kept, limit);
+        if let &[(example, scale)] = gradient {
+            // A step on one example is the same, and costs less.
+            let [u, v] = &mut self.scratch.u;
+            if !self.kept.take_one(u, v) {
+                self.score(example);
+            }
+            return self.retract(example, scale, limit);
+        }
+        let attempt = loreta_batch::retract_psd(&mut self.form, gradient, &mut self.kept, limit);
         // A second attempt is one in another gauge.
         self.kept.clear();
         attempt

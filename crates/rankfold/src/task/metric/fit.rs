@@ -4,9 +4,12 @@ use super::constraints::{given, random, squared_distance_levels};
 use super::engine::{Bounded, Engine, Observer, Seen};
 use super::evaluation::MOST_FEATURES;
 use super::session::fingerprint;
-use super::start::{Given, start};
+use super::start::{Given, means, start};
 use super::{Metric, MetricData, MetricInit, MetricLearner, MetricSolver};
-use crate::batch::{Armijo, Bounds, Distances, Ended, PairLoss, Points, SolverState, nearby, star};
+use crate::batch::{
+    Armijo, Bounds, Directions, Distances, Ended, PairLoss, Points, SolverState, nearby, singles,
+    star,
+};
 use crate::data::Constraint;
 use crate::eval::{Neighbors, Votes, votes};
 use crate::form::{Form, Psd, Tall};
@@ -85,6 +88,9 @@ struct Plan {
     shrinkage: f64,
     steps: usize,
 }
+
+/// A plan, with G at its start on each part of the rows.
+type Begun = (Plan, Vec<Mat<f64>>);
 
 /// What a run works on.
 #[derive(Debug)]
@@ -259,50 +265,65 @@ impl<'a, R: Real> Setup<'a, R> {
         rank: usize,
         shrinkage: f64,
     ) -> Result<(Mat<f64>, Levels)> {
-        let threads = self.options.thread_count();
-        let (points, classes) = (&part.points, part.classes.as_deref());
-        let (first, levels) = match &self.given {
-            Some(given) => (given.factor.clone(), given.levels),
-            None => {
-                let first = start(init, points, classes, rank, shrinkage, threads)?;
-                (first, None)
-            }
-        };
-        let levels = match levels {
-            Some(levels) => levels,
-            None => squared_distance_levels(points, &first, self.options.seed, threads)?,
-        };
+        let directions = Directions::new(&part.points, self.options.thread_count());
+        let first = self.factor(part, &directions, init, rank, shrinkage)?;
+        let levels = self.levels(part, &first)?;
         Ok((first, levels))
     }
 
-    /// Learns from a part of the rows. The observer sees the start as well, as
-    /// iteration 0.
+    /// G at the start.
+    fn factor(
+        &self,
+        part: &Part,
+        directions: &Directions<'_>,
+        init: MetricInit,
+        rank: usize,
+        shrinkage: f64,
+    ) -> Result<Mat<f64>> {
+        match &self.given {
+            Some(given) => Ok(given.factor.clone()),
+            None => start(init, directions, part.classes.as_deref(), rank, shrinkage),
+        }
+    }
+
+    /// The distances to aim at.
+    fn levels(&self, part: &Part, first: &Mat<f64>) -> Result<Levels> {
+        let given = self.given.as_ref().and_then(|given| given.levels);
+        let (seed, threads) = (self.options.seed, self.options.thread_count());
+        given.map_or_else(
+            || squared_distance_levels(&part.points, first, seed, threads),
+            Ok,
+        )
+    }
+
+    /// Learns from a part of the rows for so many steps, from a start. The observer sees the
+    /// start as well, as iteration 0.
     fn learn(
         &self,
         part: &Part,
         constraints: Option<&[Constraint]>,
-        (rank, plan): (usize, Plan),
+        (first, steps): (Mat<f64>, usize),
         state: Option<&SolverState>,
         observer: Observer<'_>,
     ) -> Result<Learned> {
         let options = &self.options;
         let threads = options.thread_count();
-        let (first, levels) = self.first(part, plan.init, rank, plan.shrinkage)?;
         let at_start = Seen {
             number: 0,
             cost: f64::NAN,
             factor: &first,
             state: &|| SolverState::new("start", 0),
         };
-        if !observer(&at_start) || plan.steps == 0 {
-            return Ok(Learned::at(first, levels));
+        if !observer(&at_start) || steps == 0 {
+            return Ok(Learned::at(first));
         }
         if constraints.is_none() && options.uses_neighbors() {
-            return self.learn_neighbors(part, first, levels, plan.steps, state, observer);
+            return self.learn_neighbors(part, first, steps, state, observer);
         }
+        let levels = self.levels(part, &first)?;
         let bounds = self.bounds(part, constraints, levels)?;
         let mut engine = self.engine();
-        engine.iterations = plan.steps;
+        engine.iterations = steps;
         let lowered = match options.learner {
             MetricLearner::Itml => self.itml(part, &first, &bounds, state, observer)?,
             MetricLearner::Lego => self.lego(part, &first, &bounds)?,
@@ -318,7 +339,6 @@ impl<'a, R: Real> Setup<'a, R> {
             factor: lowered.factor,
             iterations: lowered.iterations,
             ended: lowered.ended,
-            levels,
             violated: pair_loss.violated(&found),
             constraints: found.len(),
             cost: pair_loss.cost(&found),
@@ -331,7 +351,6 @@ impl<'a, R: Real> Setup<'a, R> {
         &self,
         part: &Part,
         first: Mat<f64>,
-        levels: Levels,
         steps: usize,
         mut state: Option<&SolverState>,
         observer: Observer<'_>,
@@ -341,7 +360,7 @@ impl<'a, R: Real> Setup<'a, R> {
         let star = star(classes, self.options.neighbors, FAR)?;
         let mut engine = self.engine();
         let shape = (first.nrows(), first.ncols());
-        let mut out = Learned::at(first, levels);
+        let mut out = Learned::at(first);
         let (mut done, mut on, mut scale) = (0, true, None);
         if let Some(state) = state {
             done = state.number("before")? as usize;
@@ -448,13 +467,14 @@ impl<'a, R: Real> Setup<'a, R> {
         let starts = self.shrunk(starts, rank, fixed, &parts, driver)?;
         let mut scores = vec![vec![0.0; all.len()]; starts.len()];
         let count = parts.len();
-        for (plan, scores) in starts.iter().zip(&mut scores) {
+        for ((plan, firsts), scores) in starts.iter().zip(&mut scores) {
             let init = plan.init.name();
-            for (part, (train, test)) in (1..).zip(&parts) {
+            for (part, ((train, test), first)) in (1..).zip(parts.iter().zip(firsts)) {
                 driver.trying(format!("start {init} on part {part} of {count}"));
                 let mut at = 0;
                 let mut last = f64::NAN;
-                self.learn(train, None, (rank, *plan), None, &mut |seen| {
+                let from = (first.clone(), plan.steps);
+                self.learn(train, None, from, None, &mut |seen| {
                     if all.get(at) == Some(&seen.number) {
                         last = self.disorder(train, test, seen.factor);
                         scores[at] += last;
@@ -474,8 +494,8 @@ impl<'a, R: Real> Setup<'a, R> {
                 driver.tried(trial);
             }
         }
-        let mut best = (f64::INFINITY, starts[0]);
-        for (plan, scores) in starts.iter().zip(&scores) {
+        let mut best = (f64::INFINITY, starts[0].0);
+        for ((plan, _), scores) in starts.iter().zip(&scores) {
             for (&steps, &score) in all.iter().zip(scores) {
                 if score < best.0 {
                     best = (score, Plan { steps, ..*plan });
@@ -489,8 +509,8 @@ impl<'a, R: Real> Setup<'a, R> {
         Ok(plan)
     }
 
-    /// The starts, that from class means with the shrinkage that held-out rows like best
-    /// at the start: the start itself costs little.
+    /// The starts with their G on each part, that from class means with the shrinkage that
+    /// held-out rows like best at the start: the start itself costs little.
     fn shrunk(
         &self,
         starts: Vec<MetricInit>,
@@ -498,43 +518,57 @@ impl<'a, R: Real> Setup<'a, R> {
         fixed: impl Fn(MetricInit) -> Plan,
         parts: &[(Cow<'_, Part>, Cow<'_, Part>)],
         driver: &mut Driver<'_, Mat<f64>>,
-    ) -> Result<Vec<Plan>> {
-        let mut out = Vec::new();
-        for init in starts {
-            if init != MetricInit::ClassMeans {
-                out.push(fixed(init));
-                continue;
-            }
-            let mut best = (f64::INFINITY, fixed(init));
-            for shrinkage in SHRINKAGES {
-                let plan = Plan {
-                    shrinkage,
-                    steps: 0,
-                    ..fixed(init)
-                };
-                let mut score = 0.0;
-                driver.trying(format!("shrinkage {shrinkage}"));
-                for (train, test) in parts {
-                    let found =
-                        self.learn(train, None, (rank, plan), None, &mut |_| driver.goes_on());
-                    driver.check_interrupted()?;
-                    // What is wrong with the rows is told by the runs that follow.
-                    score += found.map_or(f64::INFINITY, |found| {
-                        self.disorder(train, test, &found.factor)
-                    });
-                }
-                if score.is_finite() {
-                    let mean = score / parts.len() as f64;
-                    driver.tried(Trial::of("shrinkage", shrinkage, DISORDER, mean));
-                }
-                if score < best.0 {
-                    let steps = fixed(init).steps;
-                    best = (score, Plan { steps, ..plan });
-                }
-            }
-            out.push(best.1);
+    ) -> Result<Vec<Begun>> {
+        let shrinkages = |init| match init {
+            MetricInit::ClassMeans => &SHRINKAGES[..],
+            _ => &[SHRINKAGE],
+        };
+        let mut plans: Vec<Plan> = Vec::new();
+        for &init in &starts {
+            plans.extend(shrinkages(init).iter().map(|&shrinkage| Plan {
+                shrinkage,
+                ..fixed(init)
+            }));
         }
-        Ok(out)
+        // What a start has in common with others of its part is made once.
+        let mut firsts = vec![Vec::with_capacity(parts.len()); plans.len()];
+        let mut scores = vec![0.0; plans.len()];
+        for (number, (train, test)) in (1..).zip(parts) {
+            driver.trying(format!("starts on part {number} of {}", parts.len()));
+            let directions = Directions::new(&train.points, self.options.thread_count());
+            let mut known = None;
+            for ((plan, firsts), score) in plans.iter().zip(&mut firsts).zip(&mut scores) {
+                if plan.init != MetricInit::ClassMeans || self.given.is_some() {
+                    let first = self.factor(train, &directions, plan.init, rank, plan.shrinkage);
+                    firsts.push(first?);
+                    continue;
+                }
+                let made = || means(&directions, train.classes.as_deref(), rank);
+                let means = known.get_or_insert_with(made).as_ref();
+                let first = means.map_err(Error::clone)?.start(plan.shrinkage)?;
+                if !driver.goes_on() {
+                    driver.check_interrupted()?;
+                }
+                *score += self.disorder(train, test, &first);
+                firsts.push(first);
+            }
+        }
+        let mut out: Vec<(f64, Begun)> = Vec::new();
+        for ((plan, firsts), score) in plans.into_iter().zip(firsts).zip(scores) {
+            if plan.init == MetricInit::ClassMeans {
+                let mean = score / parts.len() as f64;
+                driver.tried(Trial::of("shrinkage", plan.shrinkage, DISORDER, mean));
+            }
+            match out
+                .last_mut()
+                .filter(|(_, (last, _))| last.init == plan.init)
+            {
+                Some((best, _)) if *best <= score => {}
+                Some(best) => *best = (score, (plan, firsts)),
+                None => out.push((score, (plan, firsts))),
+            }
+        }
+        Ok(out.into_iter().map(|(_, start)| start).collect())
     }
 
     /// Parts to learn from, each with rows that judge it: those given, or some of its own.
@@ -616,10 +650,11 @@ impl<'a, R: Real> Setup<'a, R> {
         };
         let baseline = options.learner.is_baseline();
         let state = resumed.as_ref().map(|resumed| &resumed.solver);
+        let (first, levels) = self.first(&self.train, plan.init, rank, plan.shrinkage)?;
         let learned = self.learn(
             &self.train,
             constraints,
-            (rank, plan),
+            (first, plan.steps),
             state,
             &mut |seen: &Seen<'_>| {
                 // Baselines have no W to show on the way.
@@ -651,7 +686,7 @@ impl<'a, R: Real> Setup<'a, R> {
         if report.metrics.is_empty() {
             report.metrics = metrics(&factor).unwrap_or_default();
         }
-        let model = self.model(&factor, plan.init, learned.levels, done, history)?;
+        let model = self.model(&factor, plan.init, levels, done, history)?;
         Ok(Fit { model, report })
     }
 
@@ -659,7 +694,7 @@ impl<'a, R: Real> Setup<'a, R> {
     fn votes(&self, train: &Part, test: &Part, factor: &Mat<f64>) -> Votes {
         let threads = self.options.thread_count();
         let rank = factor.ncols();
-        let values = [train, test].map(|part| part.points.embedded(factor, threads));
+        let (values, _) = singles([&train.points, &test.points], factor, threads);
         let [train, test] = [(train, &values[0]), (test, &values[1])].map(|(part, values)| {
             let classes = part.classes.as_deref().unwrap_or_default();
             Neighbors {
@@ -726,19 +761,17 @@ struct Learned {
     factor: Mat<f64>,
     iterations: usize,
     ended: Ended,
-    levels: Levels,
     violated: usize,
     constraints: usize,
     cost: f64,
 }
 
 impl Learned {
-    fn at(factor: Mat<f64>, levels: Levels) -> Self {
+    fn at(factor: Mat<f64>) -> Self {
         Learned {
             factor,
             iterations: 0,
             ended: Ended::Iterations,
-            levels,
             violated: 0,
             constraints: 0,
             cost: f64::NAN,

@@ -2,7 +2,7 @@
 
 use super::fit::Setup;
 use super::{Metric, MetricInit};
-use crate::batch::{Points, class_means, principal};
+use crate::batch::{ClassMeans, Directions, Points};
 use crate::form::Side;
 use crate::linalg::{svd, symmetric};
 use crate::model::Distances as Levels;
@@ -77,25 +77,32 @@ impl<R: Real> Setup<'_, R> {
 }
 
 /// G of rank `k` at the start. The shrinkage is that of a start from class means.
-pub(crate) fn start(
+pub(super) fn start(
     init: MetricInit,
-    points: &Points,
+    directions: &Directions<'_>,
     classes: Option<&[u32]>,
     k: usize,
     shrinkage: f64,
-    threads: usize,
 ) -> Result<Mat<f64>> {
+    let points = directions.points();
     match init {
         MetricInit::Model => Err(Error::input("no model was given to start from")),
         MetricInit::Identity if k == points.features() => Ok(Mat::identity(k, k)),
         MetricInit::Identity => Ok(identity(points, k)),
-        MetricInit::Pca => Ok(principal(points, k, threads)?.0),
-        MetricInit::ClassMeans => {
-            let classes = classes
-                .ok_or_else(|| Error::input("a start from class means needs rows with labels"))?;
-            class_means(points, classes, k, shrinkage, threads)
-        }
+        MetricInit::Pca => Ok(directions.principal(k)?.0),
+        MetricInit::ClassMeans => means(directions, classes, k)?.start(shrinkage),
     }
+}
+
+/// The starts from class means, with any shrinkage.
+pub(super) fn means(
+    directions: &Directions<'_>,
+    classes: Option<&[u32]>,
+    k: usize,
+) -> Result<ClassMeans> {
+    let classes =
+        classes.ok_or_else(|| Error::input("a start from class means needs rows with labels"))?;
+    directions.class_means(classes, k)
 }
 
 /// The columns of I for the `k` features that vary most.
