@@ -60,6 +60,28 @@ impl Chosen {
         self.by_item.iter().map(square).collect()
     }
 
+    /// The weights of users.
+    pub fn weights(&self) -> &[f64] {
+        &self.weight
+    }
+
+    /// XᵀDX itself, row by row. Costs the sum of the squares of all histories.
+    pub(crate) fn dense_gram(&self, threads: usize) -> Vec<f64> {
+        let items = self.items();
+        let mut out = vec![0.0; items * items];
+        map_rows(&mut out, items.max(1), 16, threads, |first, block| {
+            for (item, sums) in (first..).zip(block.chunks_exact_mut(items)) {
+                for (user, own) in self.by_item.row(item).iter() {
+                    let own = self.weight[user as usize] * f64::from(own);
+                    for (other, x) in self.by_user.row(user as usize).iter() {
+                        sums[other as usize] += own * f64::from(x);
+                    }
+                }
+            }
+        });
+        out
+    }
+
     /// XᵀDX M, without XᵀDX.
     pub fn gram(&self, m: &Mat<f64>, threads: usize) -> Mat<f64> {
         let users = times(
@@ -145,6 +167,9 @@ mod tests {
             for threads in [1, 3] {
                 let found = chosen.gram(&m, threads);
                 assert!((&found - &wanted).norm_max() < 1e-5 * wanted.norm_max());
+                let dense = chosen.dense_gram(threads);
+                let same = |i: usize, j: usize| (dense[4 * i + j] - gram[(i, j)]).abs() < 1e-12;
+                assert!((0..4).all(|i| (0..4).all(|j| same(i, j))));
             }
             let diagonal: Vec<f64> = (0..4).map(|i| gram[(i, i)]).collect();
             let squares = chosen.squares();

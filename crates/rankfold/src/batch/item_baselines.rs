@@ -2,9 +2,9 @@
 //! and EASE [Steck2019]. Neither has a rank, and both cost what the rank saves.
 
 use super::chosen::Chosen;
-use crate::linalg::{Square, invert_definite};
+use super::item_regression::ItemRegression;
 use crate::parallel::map_blocks;
-use crate::{Error, Result, Rows, SparseVec, memory};
+use crate::{Result, Rows, SparseVec};
 
 /// Items of a block of work.
 const BLOCK: usize = 32;
@@ -62,29 +62,18 @@ pub fn nearest_items(
 }
 
 /// EASE with the penalty λ: row i of the square matrix says what choosing i adds to others.
-pub fn ease(rows: &Rows<f32>, lambda: f64) -> Result<Vec<f32>> {
-    let items = rows.columns();
-    // The Gram matrix, its factor, the inverse of that, the inverse, and what is returned.
-    let cells = (items as u128).pow(2);
-    memory::require(cells * 36, &format!("EASE on {items} items"))?;
-    let mut gram = Square::zero(items);
-    for row in rows.iter() {
-        for (i, x) in row.iter() {
-            for (j, y) in row.iter() {
-                *gram.get_mut(i as usize, j as usize) += f64::from(x) * f64::from(y);
-            }
-        }
-    }
-    gram.add_diagonal(lambda);
-    let inverse = invert_definite(&gram)
-        .ok_or_else(|| Error::input("EASE: the Gram matrix of items is not definite"))?;
-    let mut out = vec![0.0; items * items];
-    for (i, out) in out.chunks_exact_mut(items.max(1)).enumerate() {
-        for (j, out) in out.iter_mut().enumerate().filter(|&(j, _)| j != i) {
-            *out = (-inverse.get(i, j) / inverse.get(j, j)) as f32;
-        }
-    }
-    Ok(out)
+pub fn ease(rows: &Rows<f32>, lambda: f64, threads: usize) -> Result<Vec<f32>> {
+    let problem = ItemRegression {
+        chosen: &Chosen::new(rows.clone(), 0.0),
+        lambda,
+        dropout: 0.0,
+        threads,
+    };
+    let (items, full) = (rows.columns(), problem.full()?);
+    Ok((0..items)
+        .flat_map(|i| &full.row(i)[..items])
+        .copied()
+        .collect())
 }
 
 #[cfg(test)]
@@ -147,7 +136,7 @@ mod tests {
     #[test]
     fn ease_has_zero_slope_in_every_entry() {
         let (items, lambda) = (5, 0.7);
-        let w = ease(&rows(), lambda).unwrap();
+        let w = ease(&rows(), lambda, 2).unwrap();
         for j in 0..items {
             assert_eq!(w[j * items + j], 0.0);
             let mut rest = column(j);

@@ -15,16 +15,19 @@
 //! where a share δ/(1 + δ) of the choices that an item is predicted from is missing [Steck2020].
 
 use super::chosen::Chosen;
+use super::rowwise::Rowwise;
 use crate::linalg::{Square, invert_definite, solve_tiny};
 use crate::manifold::thin_qr;
 use crate::random::normal_at;
-use faer::Mat;
+use crate::{Error, Result, memory};
+use faer::linalg::solvers::DenseSolveCore;
+use faer::{Mat, MatRef, Side};
 
 /// Passes of the subspace iteration that finds the start.
 const START_PASSES: usize = 4;
 
 /// Steps of conjugate gradients for the encoder.
-const ENCODER_STEPS: usize = 3;
+pub(super) const ENCODER_STEPS: usize = 3;
 
 /// The regression of what was chosen on itself.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +53,7 @@ pub struct ItemFactors {
     pub cost: f64,
 }
 
-fn row_dot(a: &Mat<f64>, b: &Mat<f64>, i: usize) -> f64 {
+pub(super) fn row_dot(a: &Mat<f64>, b: &Mat<f64>, i: usize) -> f64 {
     (0..a.ncols()).map(|j| a[(i, j)] * b[(i, j)]).sum()
 }
 
@@ -70,7 +73,67 @@ fn plus(a: &Mat<f64>, c: f64, b: &Mat<f64>) -> Mat<f64> {
     a + faer::Scale(c) * b
 }
 
+/// Steps of conjugate gradients from x, where `residual` is what is left of the right side.
+pub(super) fn conjugate_steps(
+    mut x: Mat<f64>,
+    mut residual: Mat<f64>,
+    steps: usize,
+    apply: impl Fn(&Mat<f64>) -> Mat<f64>,
+    precondition: impl Fn(&Mat<f64>) -> Mat<f64>,
+) -> Mat<f64> {
+    let mut z = precondition(&residual);
+    let mut direction = z.clone();
+    let mut rz = inner(&residual, &z);
+    for _ in 0..steps {
+        let q = apply(&direction);
+        let curvature = inner(&direction, &q);
+        if !(rz > 0.0 && curvature > 0.0) {
+            break;
+        }
+        let length = rz / curvature;
+        x = plus(&x, length, &direction);
+        residual = plus(&residual, -length, &q);
+        z = precondition(&residual);
+        let next = inner(&residual, &z);
+        direction = plus(&z, next / rz, &direction);
+        rz = next;
+    }
+    x
+}
+
 impl ItemRegression<'_> {
+    /// W of full rank: −p_ij / p_jj for the inverse P of XᵀDX + diag(λ + δ n), and zeros on the
+    /// diagonal. Row i says what choosing i adds to others.
+    pub(crate) fn full(&self) -> Result<Rowwise<f32>> {
+        let items = self.chosen.items();
+        // The Gram matrix, its factor, the inverse, and what is returned.
+        let cells = (items as u128).pow(2);
+        memory::require(
+            cells * 32,
+            &format!("a regression of full rank on {items} items"),
+        )?;
+        let mut gram = self.chosen.dense_gram(self.threads);
+        let penalties = self.penalties(&self.chosen.squares());
+        for (i, penalty) in penalties.iter().enumerate() {
+            gram[i * (items + 1)] += penalty;
+        }
+        let gram = MatRef::from_row_major_slice(&gram, items, items);
+        let factor = gram.llt(Side::Lower).map_err(|_| {
+            Error::input(
+                "the Gram matrix of items is not definite: choose a larger `regularization`",
+            )
+        })?;
+        let inverse = factor.inverse();
+        let mut out = Rowwise::zero(items, items);
+        let width = out.width;
+        for j in 0..items {
+            let scale = -1.0 / inverse[(j, j)];
+            let others = inverse.col(j).iter().enumerate().filter(|&(i, _)| i != j);
+            others.for_each(|(i, p)| out.data[i * width + j] = (scale * p) as f32);
+        }
+        Ok(out)
+    }
+
     /// λ + δ n of each item.
     fn penalties(&self, squares: &[f64]) -> Vec<f64> {
         let penalty = |n: &f64| self.lambda + self.dropout * n;
@@ -169,29 +232,19 @@ impl ItemRegression<'_> {
             let r = r * &inverse;
             Mat::from_fn(r.nrows(), k, |i, j| r[(i, j)] / (squares[i] + penalties[i]))
         };
-        let mut encoder = from.encoder.clone();
         let right = self.chosen.gram(decoder, self.threads);
-        let applied = apply(&encoder, gram);
-        let mut residual = Mat::from_fn(encoder.nrows(), k, |i, j| {
+        let applied = apply(&from.encoder, gram);
+        let residual = Mat::from_fn(decoder.nrows(), k, |i, j| {
             right[(i, j)] - squares[i] * decoder[(i, j)] - applied[(i, j)]
         });
-        let mut z = precondition(&residual);
-        let mut direction = z.clone();
-        let mut rz = inner(&residual, &z);
-        for _ in 0..ENCODER_STEPS {
-            let q = apply(&direction, &self.chosen.gram(&direction, self.threads));
-            let curvature = inner(&direction, &q);
-            if !(rz > 0.0 && curvature > 0.0) {
-                break;
-            }
-            let length = rz / curvature;
-            encoder = plus(&encoder, length, &direction);
-            residual = plus(&residual, -length, &q);
-            z = precondition(&residual);
-            let next = inner(&residual, &z);
-            direction = plus(&z, next / rz, &direction);
-            rz = next;
-        }
+        let apply = |m: &Mat<f64>| apply(m, &self.chosen.gram(m, self.threads));
+        let encoder = conjugate_steps(
+            from.encoder.clone(),
+            residual,
+            ENCODER_STEPS,
+            apply,
+            precondition,
+        );
         // W does not see a change of basis: orthonormal columns keep numbers tame.
         thin_qr(&encoder).map(|(basis, _)| basis)
     }
@@ -330,15 +383,12 @@ mod tests {
             for _ in 0..200 {
                 factors = problem.sweep(&factors).unwrap();
             }
-            let identity: Mat<f64> = Mat::identity(items, items);
-            let gram = problem.penalized(&identity, &chosen.gram(&identity, 1));
-            let inverse = invert_definite(&Square::from_faer(&gram))
-                .unwrap()
-                .to_faer();
+            let full = problem.full().unwrap();
             let w = &factors.encoder * factors.decoder.transpose();
             for i in 0..items {
+                assert_eq!(full.row(i)[i], 0.0);
                 for j in (0..items).filter(|&j| j != i) {
-                    let ease = -inverse[(i, j)] / inverse[(j, j)];
+                    let ease = f64::from(full.row(i)[j]);
                     assert!((w[(i, j)] - ease).abs() < 2e-3, "{} {ease}", w[(i, j)]);
                 }
             }

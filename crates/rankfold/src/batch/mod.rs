@@ -50,6 +50,7 @@ mod spectral;
 mod state;
 mod svp;
 mod tasks;
+mod taught;
 #[cfg(test)]
 mod tests;
 mod trust_region;
@@ -86,6 +87,7 @@ pub use spectral::{grow, trimmed_start};
 pub use state::SolverState;
 pub use svp::Svp;
 pub use tasks::{Common, Tasks};
+pub use taught::Taught;
 pub use variable_projection::{LocalSubspace, Ridge, Subspace};
 pub use variances::{Sureness, Variances};
 

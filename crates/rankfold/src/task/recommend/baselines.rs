@@ -126,7 +126,7 @@ impl Measured<'_> {
                 summed(ItemWeights::Sparse(near.ok_or_else(given_up)?))
             }
             ListBaseline::Ease => {
-                let weights = ease(self.histories, usual_penalty(self.histories))?;
+                let weights = ease(self.histories, usual_penalty(self.histories), self.threads)?;
                 summed(ItemWeights::Dense(weights))
             }
         };

@@ -1,9 +1,9 @@
 //! Fits encoder and decoder, and chooses on held-out choices what is left open.
 
 use super::features::UserFeatures;
-use super::judge::Judge;
+use super::judge::{Judge, gain, mean};
 use super::walk::Walk;
-use super::{Recommend, RecommendLearner, popularity, tall};
+use super::{Recommend, RecommendLearner, Teacher, popularity, tall};
 use crate::batch::{
     Chosen, FoldIn, Implicit, ImplicitFactors, ItemFactors, ItemRegression, SolverState,
 };
@@ -24,6 +24,17 @@ const TRIAL_SWEEPS: usize = 3;
 /// The same for alternating least squares.
 pub(super) const ALS_SWEEPS: usize = 12;
 const ALS_TRIAL_SWEEPS: usize = 6;
+
+/// The same for what a regression of full rank teaches.
+const TAUGHT_SWEEPS: usize = 3;
+const TAUGHT_TRIAL_SWEEPS: usize = 2;
+
+/// Standard errors by which a teacher that nobody asked for may be worse in trials, which learn
+/// from less than the last fit and so are to the disadvantage of full rank.
+const CLEARLY: f64 = 2.0;
+
+/// Items of a full regression that nobody asked for, at most.
+const TEACHER_ITEMS: usize = 5_000;
 
 /// The penalty of a choice of strength 1, and how it falls where choices are few: on held-out
 /// choices of MovieLens 100K and 1M the best is between 300 and 600.
@@ -52,6 +63,8 @@ const STEP_SIZES: [f64; 4] = [0.003, 0.01, 0.03, 0.1];
 /// nothing is tried.
 const PRIORS: [f64; 6] = [0.0, 0.5, 2.0, 4.0, 8.0, 16.0];
 const PRIOR: f64 = 8.0;
+/// What is taken is at most this share of what users chose on average.
+const PRIOR_SHARE: f64 = 0.1;
 
 /// Choices that features of a user count as, at least.
 const LEAST_PRIOR: f64 = 1e-3;
@@ -76,6 +89,8 @@ pub(super) struct Decided {
     pub step_size: Option<f64>,
     /// Choices of the average user that a user begins with.
     pub prior: f64,
+    /// Whether a regression of full rank teaches `items`.
+    pub taught: bool,
     /// Whether the last fit starts from a trial.
     tried: bool,
 }
@@ -237,8 +252,9 @@ impl Fitting<'_> {
             // Steps of LORETA change the coordinates of users, and `als` solves for all of them.
             prior: match options.learner {
                 RecommendLearner::Als | RecommendLearner::Loreta => 0.0,
-                _ => PRIOR,
+                _ => PRIOR.min(PRIOR_SHARE * rows.nnz() as f64 / rows.len().max(1) as f64),
             },
+            taught: options.teacher == Teacher::Full,
             tried: false,
         }
     }
@@ -278,6 +294,13 @@ impl Fitting<'_> {
             }
             return Ok((decided, Some(Start::Items(factors.encoder))));
         }
+        let encoder = factors.encoder.clone();
+        let mut factors = factors;
+        if let Some((reached, taught)) =
+            self.try_teacher(&chosen, judge, &mut decided, &factors, driver)?
+        {
+            (best, factors) = (reached, taught);
+        }
         if !driver.is_interrupted() {
             decided.prior = self.try_priors(rows, judge, &factors, decided.share, driver)?;
         }
@@ -287,6 +310,7 @@ impl Fitting<'_> {
                 lambda: ALS_LAMBDA,
                 share: 1.0,
                 prior: 0.0,
+                taught: false,
                 ..decided
             };
             let (_, reached, start) = self.try_als(&chosen, judge, &other, driver)?;
@@ -294,7 +318,7 @@ impl Fitting<'_> {
                 return Ok((other, start.map(Start::Als)));
             }
         }
-        Ok((decided, Some(Start::Items(factors.encoder))))
+        Ok((decided, Some(Start::Items(encoder))))
     }
 
     fn regression<'c>(&self, chosen: &'c Chosen, lambda: f64) -> ItemRegression<'c> {
@@ -334,11 +358,10 @@ impl Fitting<'_> {
         driver: &mut Drive<'_>,
     ) -> Result<(f64, ItemFactors)> {
         let measure = |lambda: f64, share: f64, factors: &ItemFactors, driver: &mut Drive<'_>| {
-            let own = |decoder: &Tall<f32>| own_part(share, decoder);
-            let reached = judge.ndcg(&factors.encoder, &factors.decoder, own);
-            driver.tried(trial("items", lambda, share, reached));
+            let each = judged(judge, share, factors);
+            driver.tried(trial(ITEMS, lambda, share, mean(&each)));
             driver.goes_on();
-            reached
+            each
         };
         let first = self.regression(chosen, decided.lambda);
         let start = self.item_start(&first);
@@ -355,13 +378,13 @@ impl Fitting<'_> {
             best = next;
             driver.goes_on();
         }
-        let mut reached = measure(decided.lambda, decided.share, &best, driver);
+        let mut each = measure(decided.lambda, decided.share, &best, driver);
         // The best penalty depends on the share: the share that is better here goes along, and
         // the other one is tried once more where that ends.
         let open =
             self.options.own_share.is_none() && self.options.learner != RecommendLearner::Loreta;
         let try_other = |decided: &mut Decided,
-                         reached: &mut f64,
+                         each: &mut Vec<f64>,
                          best: &ItemFactors,
                          driver: &mut Drive<'_>| {
             let other = match decided.share > 0.0 {
@@ -370,12 +393,13 @@ impl Fitting<'_> {
             };
             if open && !driver.is_interrupted() {
                 let found = measure(decided.lambda, other, best, driver);
-                if found > *reached {
-                    (*reached, decided.share) = (found, other);
+                if is_preferred((other, &found), (decided.share, each)) {
+                    (*each, decided.share) = (found, other);
                 }
             }
         };
-        try_other(decided, &mut reached, &best, driver);
+        try_other(decided, &mut each, &best, driver);
+        let mut reached = mean(&each);
         if self.options.regularization.is_some() {
             return Ok((reached, best));
         }
@@ -391,19 +415,84 @@ impl Fitting<'_> {
                     break;
                 };
                 let found = measure(lambda, decided.share, &next, driver);
-                if !(found > reached) {
+                if !(mean(&found) > reached) {
                     break;
                 }
-                (reached, best, decided.lambda, moved) = (found, next, lambda, true);
+                (each, best, decided.lambda, moved) = (found, next, lambda, true);
+                reached = mean(&each);
             }
             if moved {
                 break;
             }
         }
         if decided.lambda != first {
-            try_other(decided, &mut reached, &best, driver);
+            try_other(decided, &mut each, &best, driver);
         }
-        Ok((reached, best))
+        Ok((mean(&each), best))
+    }
+
+    /// Tries what a regression of full rank teaches, with the penalty that was chosen. Its lists
+    /// are learned unless they are clearly worse.
+    fn try_teacher(
+        &self,
+        chosen: &Chosen,
+        judge: &Judge,
+        decided: &mut Decided,
+        factors: &ItemFactors,
+        driver: &mut Drive<'_>,
+    ) -> Result<Option<(f64, ItemFactors)>> {
+        let auto = self.options.teacher == Teacher::Auto;
+        let too_many = auto && chosen.items() > TEACHER_ITEMS;
+        if self.options.teacher == Teacher::None || too_many || !driver.goes_on() {
+            return Ok(None);
+        }
+        let taught = match self.regression(chosen, decided.lambda).taught() {
+            Err(error) if auto => {
+                driver.run.note(format!("no teacher was tried: {error}"));
+                return Ok(None);
+            }
+            taught => taught?,
+        };
+        let Some(mut found) = taught.decode(factors.encoder.clone()) else {
+            return Ok(None);
+        };
+        for _ in 0..TAUGHT_TRIAL_SWEEPS {
+            if !driver.goes_on() {
+                return Ok(None);
+            }
+            match taught.sweep(&found) {
+                None => break,
+                Some(next) => found = next,
+            }
+        }
+        let mut shares = vec![decided.share];
+        if self.options.own_share.is_none() && decided.share > 0.0 {
+            shares.push(0.0);
+        }
+        let mut best: Option<(f64, Vec<f64>)> = None;
+        for share in shares {
+            let each = judged(judge, share, &found);
+            let mut trial = trial(ITEMS, decided.lambda, share, mean(&each));
+            trial
+                .settings
+                .insert("teacher".into(), Teacher::Full.name().into());
+            driver.tried(trial);
+            let is_better =
+                |(than, of): &(f64, Vec<f64>)| is_preferred((share, &each), (*than, of));
+            if best.as_ref().is_none_or(is_better) {
+                best = Some((share, each));
+            }
+        }
+        let Some((share, each)) = best else {
+            return Ok(None);
+        };
+        let (gain, error) = gain(&each, &judged(judge, decided.share, factors));
+        decided.taught = !auto || gain >= -CLEARLY * error;
+        if !decided.taught {
+            return Ok(None);
+        }
+        decided.share = share;
+        Ok(Some((mean(&each), found)))
     }
 
     /// Tries penalties of alternating least squares, or the one that is given.
@@ -443,7 +532,7 @@ impl Fitting<'_> {
                 None => f64::NAN,
                 Some((encoder, decoder)) => judge.ndcg(&encoder, &decoder, own),
             };
-            driver.tried(trial("als", lambda, 1.0, reached));
+            driver.tried(trial(ALS, lambda, 1.0, reached));
             if reached > best.1 {
                 best = (lambda, reached, Some(factors));
             }
@@ -476,25 +565,32 @@ impl Fitting<'_> {
         let few: Vec<Judge> = FEW.map(|count| judge.with_few(count)).into_iter().collect();
         let few = few.iter().filter(|few| !few.is_empty());
         let judges: Vec<&Judge> = few.chain([judge]).collect();
-        let mut best = (0.0, f64::NEG_INFINITY);
+        let mut tried: Vec<(f64, Vec<f64>)> = Vec::new();
         for prior in PRIORS {
             if !driver.goes_on() {
                 break;
             }
             let begin: Vec<f64> = average.iter().map(|v| prior * v).collect();
             let begun = scaled(&said, prior);
-            let reached = judges.iter().map(|judge| {
-                let found = judge.ndcg_beginning(&form, own, begin.clone(), begun.clone());
-                found * judge.len() as f64
-            });
-            let users: usize = judges.iter().map(|judge| judge.len()).sum();
-            let reached = reached.sum::<f64>() / users as f64;
-            driver.tried(Trial::of("prior", prior, "ndcg_at_10", reached));
-            if reached > best.1 {
-                best = (prior, reached);
-            }
+            let each = judges
+                .iter()
+                .flat_map(|judge| judge.each_beginning(&form, own, begin.clone(), begun.clone()));
+            let each: Vec<f64> = each.collect();
+            driver.tried(Trial::of("prior", prior, "ndcg_at_10", mean(&each)));
+            tried.push((prior, each));
         }
-        Ok(best.0)
+        let most = tried
+            .iter()
+            .max_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1)));
+        let Some((_, most)) = most else {
+            return Ok(0.0);
+        };
+        // The least one that is not clearly worse than the best.
+        let holds = |(_, each): &&(f64, Vec<f64>)| {
+            let (gain, error) = gain(each, most);
+            gain >= -error
+        };
+        Ok(tried.iter().find(holds).map_or(0.0, |(prior, _)| *prior))
     }
 
     /// Tries step sizes of LORETA; `None` where the start is better than all of them.
@@ -577,7 +673,8 @@ impl Fitting<'_> {
             true => SWEEPS_AFTER_TRIALS,
             false => ITEM_SWEEPS,
         });
-        driver.course.total = sweeps as u64;
+        let extra = if decided.taught { TAUGHT_SWEEPS } else { 0 };
+        driver.course.total = (sweeps + extra) as u64;
         let done = resumed.as_ref().map_or(0, |state| state.iteration);
         let encoder = match resumed {
             Some(state) => state.blocks.get(ITEMS).cloned(),
@@ -585,9 +682,25 @@ impl Fitting<'_> {
         };
         let encoder = encoder.filter(|e| e.nrows() == chosen.items() && e.ncols() == self.rank);
         let mut now = encoder.and_then(|e| problem.decode(e)).ok_or_else(lost)?;
-        for number in done + 1..=sweeps {
+        let mut taught = None;
+        for number in done + 1..=sweeps + extra {
             // Where choices say nothing of each other, there is nothing to turn.
-            now = problem.sweep(&now).unwrap_or(now);
+            let next = match number > sweeps {
+                false => problem.sweep(&now),
+                true => {
+                    let taught = match &mut taught {
+                        Some(taught) => taught,
+                        none => {
+                            let taught = none.insert(problem.taught()?);
+                            now = taught.decode(now.encoder.clone()).unwrap_or(now);
+                            taught
+                        }
+                    };
+                    taught.sweep(&now)
+                }
+            };
+            now = next.unwrap_or(now);
+            let cost = if number > sweeps { f64::NAN } else { now.cost };
             let measured = || {
                 let (encoder, decoder) = (tall(&now.encoder).ok()?, tall(&now.decoder).ok()?);
                 let own = decided.own(&decoder);
@@ -595,7 +708,7 @@ impl Fitting<'_> {
             };
             let state = || SolverState::new(ITEMS, number).with_block(ITEMS, now.encoder.clone());
             let kept = || (now.encoder.clone(), now.decoder.clone());
-            if !driver.iteration(now.cost, measured, kept, Some(&state)) {
+            if !driver.iteration(cost, measured, kept, Some(&state)) {
                 break;
             }
         }
@@ -680,6 +793,22 @@ fn linear(factors: &ImplicitFactors, problem: Implicit) -> Option<(Mat<f64>, Mat
     gram.add_diagonal(problem.lambda * (problem.alpha * items.nrows() as f64 + 1.0).sqrt());
     let inverse = invert_definite(&gram)?.to_faer();
     Some((&items * inverse, items))
+}
+
+/// NDCG of each user who is judged.
+fn judged(judge: &Judge, share: f64, factors: &ItemFactors) -> Vec<f64> {
+    let own = |decoder: &Tall<f32>| own_part(share, decoder);
+    judge.each(&factors.encoder, &factors.decoder, own)
+}
+
+/// Whether a share is taken instead of another one: a part that is solved for only where it is
+/// better by more than a standard error.
+fn is_preferred((share, each): (f64, &[f64]), (than, of): (f64, &[f64])) -> bool {
+    let (gain, error) = gain(each, of);
+    match share < than {
+        true => gain >= -error,
+        false => gain > error,
+    }
 }
 
 fn trial(learner: &str, lambda: f64, share: f64, reached: f64) -> Trial {

@@ -2,7 +2,7 @@
 
 use super::evaluation::{UserLists, list_metrics};
 use super::{popularity, tall};
-use crate::eval::{Wanted, lists};
+use crate::eval::{Lists, Wanted, lists};
 use crate::form::{Factored, FormRef, Tall};
 use crate::linalg::Square;
 use crate::model::{Metrics, Own, RecommendCard, Recommended, Recommender, WeightScale};
@@ -54,11 +54,6 @@ impl Judge {
             wanted,
             threads,
         }
-    }
-
-    /// How many users are judged.
-    pub fn len(&self) -> usize {
-        self.wanted.len()
     }
 
     /// Whether nobody wants anything.
@@ -117,10 +112,13 @@ impl Judge {
     }
 
     fn measure_form(&self, known: &Recommended, form: &Factored<f32>) -> Metrics {
+        let found = self.lists_of(known, form);
+        found.map_or_else(Metrics::new, |found| list_metrics(&found, 10))
+    }
+
+    fn lists_of(&self, known: &Recommended, form: &Factored<f32>) -> Option<Lists> {
         let threads = self.threads;
-        let Ok(recommender) = Recommender::new(FormRef::Factored(form), known) else {
-            return Metrics::new();
-        };
+        let recommender = Recommender::new(FormRef::Factored(form), known).ok()?;
         let number = |i: usize| Some(self.users[i]);
         let scorer = UserLists::new(
             &recommender,
@@ -130,8 +128,39 @@ impl Judge {
             true,
             threads,
         );
-        let found = lists(&scorer, &self.wanted, 10, threads, &|| true);
-        found.map_or_else(Metrics::new, |found| list_metrics(&found, 10))
+        lists(&scorer, &self.wanted, 10, threads, &|| true)
+    }
+
+    /// NDCG of each user who is judged; nothing where the factors have lost rank.
+    pub fn each(
+        &self,
+        encoder: &Mat<f64>,
+        decoder: &Mat<f64>,
+        own: impl Fn(&Tall<f32>) -> Option<Own>,
+    ) -> Vec<f64> {
+        let (Ok(encoder), Ok(decoder)) = (tall(encoder), tall(decoder)) else {
+            return Vec::new();
+        };
+        let own = own(&decoder);
+        let form = Factored::new(encoder, decoder);
+        self.each_beginning(&form, own, Vec::new(), Vec::new())
+    }
+
+    /// The same of a form where users begin with this, or with what features say of them.
+    pub fn each_beginning(
+        &self,
+        form: &Factored<f32>,
+        own: Option<Own>,
+        prior: Vec<f64>,
+        beginnings: Vec<f32>,
+    ) -> Vec<f64> {
+        let mut known = self.known.clone();
+        known.card.own = own;
+        known.grams[1] = form.right().gram_now().into_owned();
+        (known.prior, known.beginnings) = (prior, beginnings);
+        let found = self.lists_of(&known, form);
+        let each = found.into_iter().flat_map(|found| found.ndcg_of);
+        each.flatten().collect()
     }
 
     /// NDCG; not a number where the factors have lost rank.
@@ -141,26 +170,7 @@ impl Judge {
         decoder: &Mat<f64>,
         own: impl Fn(&Tall<f32>) -> Option<Own>,
     ) -> f64 {
-        let (Ok(encoder), Ok(decoder)) = (tall(encoder), tall(decoder)) else {
-            return f64::NAN;
-        };
-        let own = own(&decoder);
-        ndcg(&self.measure((encoder, decoder), own))
-    }
-
-    /// The same of a form where users begin with this, or with what features say of them.
-    pub fn ndcg_beginning(
-        &self,
-        form: &Factored<f32>,
-        own: Option<Own>,
-        prior: Vec<f64>,
-        beginnings: Vec<f32>,
-    ) -> f64 {
-        let mut known = self.known.clone();
-        known.card.own = own;
-        known.grams[1] = form.right().gram_now().into_owned();
-        (known.prior, known.beginnings) = (prior, beginnings);
-        ndcg(&self.measure_form(&known, form))
+        mean(&self.each(encoder, decoder, own))
     }
 
     /// The same of a form.
@@ -171,4 +181,34 @@ impl Judge {
 
 fn ndcg(metrics: &Metrics) -> f64 {
     metrics.get("ndcg_at_10").copied().unwrap_or(f64::NAN)
+}
+
+/// Not a number where there are no values.
+pub(super) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// How much better the first is for the same users, and the standard error of that.
+pub(super) fn gain(first: &[f64], second: &[f64]) -> (f64, f64) {
+    if first.len() != second.len() {
+        return (f64::NAN, f64::NAN);
+    }
+    let gains: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
+    let gain = mean(&gains);
+    let squares: Vec<f64> = gains.iter().map(|g| (g - gain).powi(2)).collect();
+    (gain, (mean(&squares) / gains.len() as f64).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_has_the_standard_error_of_paired_differences() {
+        let (found, error) = gain(&[0.5, 0.7, 0.9], &[0.4, 0.7, 0.6]);
+        assert!((found - 0.4 / 3.0).abs() < 1e-15);
+        let variance = (0.1_f64.powi(2) + 0.3_f64.powi(2)) / 3.0 - found * found;
+        assert!((error - (variance / 3.0).sqrt()).abs() < 1e-15);
+        assert!(gain(&[], &[]).0.is_nan() && gain(&[1.0], &[]).0.is_nan());
+    }
 }

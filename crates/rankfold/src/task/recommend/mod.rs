@@ -52,6 +52,19 @@ choices! {
     }
 }
 
+choices! {
+    /// Whether `items` learns the lists of a regression of full rank.
+    pub enum Teacher {
+        /// `full` for up to 5,000 items, unless that is worse on held-out choices
+        Auto = "auto",
+        /// Fit the heads of the lists of a regression of full rank (EASE with the weights and
+        /// penalties of `items`), whose work grows with the cube of the items
+        Full = "full",
+        /// Fit what was chosen
+        None = "none",
+    }
+}
+
 /// The rank unless another is asked for.
 const RANK: usize = 64;
 
@@ -92,6 +105,9 @@ options! {
         /// the sum of what they chose [default: 0 or 0.3, chosen on held-out choices].
         own_share: Option<f64> = None, in Range::UNIT,
             for "`items`" if |o| o.learner == RecommendLearner::Items;
+        /// What `items` is fitted to in the end.
+        teacher: Teacher = Teacher::Auto,
+            for "`items`" if |o| matches!(o.learner, RecommendLearner::Items | RecommendLearner::Auto);
         /// What weights mean, and how often an item was chosen.
         weights: WeightScale = WeightScale::Log;
         /// After how many choices of a user an earlier one counts half [default: never].
@@ -219,7 +235,11 @@ impl Recommend {
     fn chooses(&self) -> bool {
         match self.learner {
             RecommendLearner::Auto => true,
-            RecommendLearner::Items => self.regularization.is_none() || self.own_share.is_none(),
+            RecommendLearner::Items => {
+                self.regularization.is_none()
+                    || self.own_share.is_none()
+                    || self.teacher == Teacher::Auto
+            }
             RecommendLearner::Als => self.regularization.is_none(),
             RecommendLearner::Loreta => self.regularization.is_none() || self.step_size.is_none(),
         }
