@@ -270,6 +270,7 @@ class RecommendOptions(Options):
     unchosen_weight: float
     damping: float
     own_share: float | None
+    teacher: Literal["auto", "full", "none"]
     weights: Literal["log", "raw", "none"]
     half_life: float | None
     iterations: int | None
@@ -291,6 +292,7 @@ class RecommendOptions(Options):
         unchosen_weight: float = 0.3,
         damping: float = 0.5,
         own_share: float | None = None,
+        teacher: Literal["auto", "full", "none"] = "auto",
         weights: Literal["log", "raw", "none"] = "log",
         half_life: float | None = None,
         iterations: int | None = None,

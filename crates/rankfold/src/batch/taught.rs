@@ -366,11 +366,19 @@ mod tests {
             let chosen = choices(40, items);
             let taught = problem(&chosen, 1).taught().unwrap();
             let found = taught.decode(Mat::identity(items, items)).unwrap();
-            let nothing = Mat::zeros(items, items);
-            let cost_of = |decoder: &Mat<f64>| plain_cost(&taught, &found.encoder, decoder);
-            // What is left is the ridge, which takes less than its own share of the whole.
-            let (left, all) = (cost_of(&found.decoder), cost_of(&nothing));
-            assert!(left < RIDGE * all, "{left} of {all}");
+            let left = plain_cost(&taught, &found.encoder, &found.decoder);
+            // The full regression costs nothing but its ridge, so what is left is less than that.
+            let gram: f64 = chosen.squares().iter().sum();
+            let ridge = ELSEWHERE * RIDGE * gram / items as f64;
+            let squares: f64 = (0..items)
+                .flat_map(|i| &taught.full.row(i)[..items])
+                .map(|w| f64::from(*w).powi(2))
+                .sum();
+            assert!(
+                left < 1.01 * ridge * squares,
+                "{left} of {}",
+                ridge * squares
+            );
         }
     }
 
