@@ -116,7 +116,7 @@ class MetricOptions(Options):
     n_jobs: int | None
     weight: Literal["none", "tfidf"]
     normalize: Literal["none", "l2"]
-    standardize: Literal["none", "global"]
+    standardize: Literal["none", "global", "auto"]
     valid_fraction: float
     patience: int | None
     curve_every: int | None
@@ -148,7 +148,7 @@ class MetricOptions(Options):
         n_jobs: int | None = None,
         weight: Literal["none", "tfidf"] = "none",
         normalize: Literal["none", "l2"] = "none",
-        standardize: Literal["none", "global"] = "none",
+        standardize: Literal["none", "global", "auto"] = "auto",
         valid_fraction: float = 0.0,
         patience: int | None = None,
         curve_every: int | None = None,

@@ -204,6 +204,18 @@ impl ItemRegression<'_> {
         })
     }
 
+    /// The cost of any factors.
+    pub(crate) fn cost(&self, encoder: &Mat<f64>, decoder: &Mat<f64>) -> f64 {
+        let gram = self.chosen.gram(encoder, self.threads);
+        let through = decoder * self.penalized(encoder, &gram);
+        let squares = self.chosen.squares();
+        let of = |(j, n): (usize, &f64)| {
+            let (s, e) = (row_dot(&gram, decoder, j), row_dot(encoder, decoder, j));
+            n - 2.0 * (s - n * e) + row_dot(&through, decoder, j) - 2.0 * s * e + n * e * e
+        };
+        squares.iter().enumerate().map(of).sum()
+    }
+
     /// A better encoder for a decoder.
     fn encode(&self, from: &ItemFactors, gram: &Mat<f64>) -> Option<Mat<f64>> {
         let (decoder, squares) = (&from.decoder, self.chosen.squares());
@@ -342,6 +354,14 @@ mod tests {
             for _ in 0..60 {
                 factors = problem.sweep(&factors).unwrap();
                 let cost = plain_cost(&problem, &factors);
+                let other = &factors.decoder * faer::Scale(1.3);
+                let found = problem.cost(&factors.encoder, &other);
+                let moved = ItemFactors {
+                    decoder: other,
+                    ..factors.clone()
+                };
+                let plain = plain_cost(&problem, &moved);
+                assert!((found - plain).abs() < 1e-4 * plain, "{found} {plain}");
                 assert!(
                     (cost - factors.cost).abs() < 1e-4 * cost,
                     "{cost} {}",

@@ -112,8 +112,13 @@ pub(super) fn merit(metrics: &Metrics) -> f64 {
 
 impl Metric {
     /// Learns in batch.
-    pub(super) fn fit_batch<R: Real>(&self, data: MetricData<'_, R>, run: Run<'_>) -> Result<Fit> {
-        Setup::new(self, data)?.fit(data.constraints, run)
+    pub(super) fn fit_batch<R: Real>(
+        &self,
+        data: MetricData<'_, R>,
+        mut run: Run<'_>,
+    ) -> Result<Fit> {
+        let setup = self.scaled(data, &mut run)?;
+        setup.fit(data.constraints, run)
     }
 }
 
@@ -569,6 +574,36 @@ impl<'a, R: Real> Setup<'a, R> {
             }
         }
         Ok(out.into_iter().map(|(_, start)| start).collect())
+    }
+
+    /// How wrong the nearest rows of held-out ones are at the best start; nothing where rows
+    /// are of one class, or too few to hold any out.
+    pub fn promise(&self) -> Result<Option<f64>> {
+        let classes = self.train.classes.as_deref().unwrap_or_default();
+        if classes.iter().all(|c| *c == classes[0]) {
+            return Ok(None);
+        }
+        let rank = self.rank()?;
+        let mut scores: Vec<f64> = Vec::new();
+        for (train, test) in self.held_out()? {
+            let directions = Directions::new(&train.points, self.options.thread_count());
+            let mut starts = Vec::new();
+            for init in self.starts(rank, false) {
+                if init != MetricInit::ClassMeans {
+                    starts.push(self.factor(&train, &directions, init, rank, SHRINKAGE)?);
+                    continue;
+                }
+                let means = means(&directions, train.classes.as_deref(), rank)?;
+                for shrinkage in SHRINKAGES {
+                    starts.push(means.start(shrinkage)?);
+                }
+            }
+            scores.resize(starts.len(), 0.0);
+            for (score, start) in scores.iter_mut().zip(&starts) {
+                *score += self.disorder(&train, &test, start);
+            }
+        }
+        Ok(scores.into_iter().reduce(f64::min))
     }
 
     /// Parts to learn from, each with rows that judge it: those given, or some of its own.

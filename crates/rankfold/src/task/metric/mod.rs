@@ -10,6 +10,7 @@ mod engine;
 mod evaluation;
 mod fit;
 mod online;
+mod scaling;
 mod session;
 mod source;
 mod start;
@@ -24,7 +25,7 @@ use super::run::{Fit, Run};
 use super::{LARGEST_BATCH, Learn, check_length, threads};
 use crate::data::{Constraint, Labelled};
 use crate::linalg::Retraction;
-use crate::model::Model;
+use crate::model::{Model, Normalize, Scaling, Weight};
 use crate::online::{Rule, Step};
 use crate::options::{Options, Range};
 use crate::{Error, Real, Result, choices, options};
@@ -212,7 +213,14 @@ options! {
             for "`--solver online`" if Metric::is_online;
         shared seed;
         shared threads;
-        shared preprocessing;
+        /// Weight features by how rare they are; the model keeps the weights.
+        weight: Weight = Weight::None, among ["none", "tfidf"];
+        /// Scale rows to length one; the model does so too.
+        normalize: Normalize = Normalize::None, among ["none", "l2"];
+        /// Subtract column means and divide by standard deviations; the model keeps them.
+        /// `auto` chooses for tables whose pairs are nearest rows, by how well starts do on
+        /// held-out rows; everything else stays as it is.
+        standardize: Scaling = Scaling::Auto;
         shared valid_fraction;
         shared patience;
         shared curve_every;

@@ -700,7 +700,10 @@ impl Fitting<'_> {
                 }
             };
             now = next.unwrap_or(now);
-            let cost = if number > sweeps { f64::NAN } else { now.cost };
+            let cost = match number > sweeps {
+                true => problem.cost(&now.encoder, &now.decoder),
+                false => now.cost,
+            };
             let measured = || {
                 let (encoder, decoder) = (tall(&now.encoder).ok()?, tall(&now.decoder).ok()?);
                 let own = decided.own(&decoder);
