@@ -541,16 +541,25 @@ impl<'a, R: Real> Setup<'a, R> {
         for (number, (train, test)) in (1..).zip(parts) {
             driver.trying(format!("starts on part {number} of {}", parts.len()));
             let directions = Directions::new(&train.points, self.options.thread_count());
-            let mut known = None;
+            let (mut known, mut plain) = (None, None);
             for ((plan, firsts), score) in plans.iter().zip(&mut firsts).zip(&mut scores) {
                 if plan.init != MetricInit::ClassMeans || self.given.is_some() {
-                    let first = self.factor(train, &directions, plan.init, rank, plan.shrinkage);
-                    firsts.push(first?);
+                    let first = self.factor(train, &directions, plan.init, rank, plan.shrinkage)?;
+                    plain = Some(first.clone());
+                    firsts.push(first);
                     continue;
                 }
                 let made = || means(&directions, train.classes.as_deref(), rank);
                 let means = known.get_or_insert_with(made).as_ref();
-                let first = means.map_err(Error::clone)?.start(plan.shrinkage)?;
+                let first = means.map_err(Error::clone);
+                let first = match (first.and_then(|means| means.start(plan.shrinkage)), &plain) {
+                    (Ok(first), _) => first,
+                    (Err(error), None) => return Err(error),
+                    // Rows that do not differ at all are told of first.
+                    (Err(error), Some(plain)) => {
+                        return Err(self.levels(train, plain).err().unwrap_or(error));
+                    }
+                };
                 if !driver.goes_on() {
                     driver.check_interrupted()?;
                 }
