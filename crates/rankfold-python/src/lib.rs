@@ -56,6 +56,7 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(shards::shard_answer, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_biases, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_counts, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_pattern, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_rows, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_squares, m)?)?;
     m.add_function(wrap_pyfunction!(command, m)?)

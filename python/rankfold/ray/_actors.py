@@ -31,7 +31,7 @@ class _Holder:
 
     def sums(self, low: int, high: int, what: str, *arguments: Any) -> NDArray[np.float64]:
         """What the shards low..high say, added up."""
-        return reduced(low, high, lambda s: said(self._of(s), what, *arguments))
+        return reduced(low, high, lambda s: said(self._of(s), what, self.threads, *arguments))
 
     def answers(
         self, low: int, high: int, state: NDArray[np.uint8], weights: list[NDArray[np.float32]]
@@ -123,12 +123,19 @@ class Actors:
 
     def sums(self, what: str, *arguments: Any) -> NDArray[np.float64]:
         """What all shards say, added up in the tree."""
-        name = f"rankfold.{what}"
+        name, asked = f"rankfold.{what}", 0
+        told = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
+        # Once to the store, and from there to each actor.
+        sent = [ray.put(value) if isinstance(value, np.ndarray) else value for value in arguments]
 
         def ask(actor: Any, low: int, high: int) -> Any:
-            return actor.sums.options(name=name).remote(low, high, what, *arguments)
+            nonlocal asked
+            asked += 1
+            return actor.sums.options(name=name).remote(low, high, what, *sent)
 
         out: NDArray[np.float64] = self._get(self._tree(0, self.count, ask))
+        self.moved.sent += told * len(self.actors)
+        self.moved.received += out.nbytes * asked
         return out
 
     def answers(

@@ -14,18 +14,19 @@ use crate::linalg::symmetric;
 use crate::parallel::map_rows;
 use crate::sparse::Lines;
 use faer::Mat;
+use serde::{Deserialize, Serialize};
 
 /// Conjugate gradient steps at a time; they go on where those before ended.
-const STEPS: usize = 3;
+pub(super) const STEPS: usize = 3;
 
 /// Bytes of rows that the processor finds soon enough by itself.
 const NEAR: usize = 4 << 20;
 
 /// The ridge of what counts tell: that of so many rows.
-const COUNT_RIDGE: f64 = 20.0;
+pub(super) const COUNT_RIDGE: f64 = 20.0;
 
 /// Numbers of a line that its expected row is linear in: 1 and two powers.
-const POWERS: usize = 3;
+pub(super) const POWERS: usize = 3;
 
 /// Expected rows of one side.
 #[derive(Debug)]
@@ -48,8 +49,8 @@ pub(super) struct Pattern<'a> {
 }
 
 vectorized! {
-    /// The sum of the rows of a line.
-    fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
+    /// Adds the rows of a line.
+    pub(super) fn add_rows<>(out: &mut [f64], index: &[u32], rows: &[f64]) {
         let width = out.len();
         let far = size_of_val(rows) > NEAR;
         for (at, &j) in index.iter().enumerate() {
@@ -164,21 +165,9 @@ impl<'a> Pattern<'a> {
         out
     }
 
-    /// Sums over lines.
-    fn sums(&self, lines: Lines<'_>, rows: &Rowwise) -> Rowwise {
-        let mut out = Rowwise::zero(lines.len(), self.d);
-        let width = out.width;
-        map_rows(&mut out.data, width, BLOCK, self.threads, |first, out| {
-            for (i, out) in (first..).zip(out.chunks_exact_mut(width)) {
-                add_rows(out, lines.line(i).0, &rows.data);
-            }
-        });
-        out
-    }
-
     /// Z ↦ P Z for the pattern P, whose rows have length one.
     fn spread(&self, z: &Rowwise) -> Rowwise {
-        let mut out = self.sums(self.lines, z);
+        let mut out = line_sums(self.lines, z, self.threads);
         scale_rows(&mut out, &self.lengths);
         out
     }
@@ -186,7 +175,7 @@ impl<'a> Pattern<'a> {
     /// X ↦ Pᵀ X.
     fn collect(&self, mut x: Rowwise) -> Rowwise {
         scale_rows(&mut x, &self.lengths);
-        self.sums(self.across, &x)
+        line_sums(self.across, &x, self.threads)
     }
 
     /// A few steps towards the Y of least ‖M − P Y‖² + κ‖Y‖², where M are the
@@ -232,36 +221,70 @@ impl<'a> Pattern<'a> {
     }
 }
 
+/// The rows of each line added up.
+pub(super) fn line_sums(lines: Lines<'_>, rows: &Rowwise, threads: usize) -> Rowwise {
+    let mut out = Rowwise::zero(lines.len(), rows.width);
+    let width = out.width;
+    map_rows(&mut out.data, width, BLOCK, threads, |first, out| {
+        for (i, out) in (first..).zip(out.chunks_exact_mut(width)) {
+            add_rows(out, lines.line(i).0, &rows.data);
+        }
+    });
+    out
+}
+
 /// 1, z and z² − 1 for the logarithms z of counts, brought to mean 0 and variance 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Powers {
+    mean: f64,
+    scale: f64,
+}
+
+impl Powers {
+    /// For logarithms of this mean and variance.
+    pub fn new(mean: f64, variance: f64) -> Self {
+        let scale = if variance > 1e-9 {
+            1.0 / variance.sqrt()
+        } else {
+            0.0
+        };
+        Powers { mean, scale }
+    }
+
+    pub fn of(&self, count: usize) -> [f64; POWERS] {
+        let z = self.scale * (log_count(count) - self.mean);
+        [1.0, z, if self.scale > 0.0 { z * z - 1.0 } else { 0.0 }]
+    }
+}
+
+/// The logarithm of how many entries a line has.
+pub(super) fn log_count(count: usize) -> f64 {
+    (count.max(1) as f64).ln()
+}
+
+/// Powers of the counts of all lines.
 fn powers(lines: Lines<'_>) -> Vec<[f64; POWERS]> {
-    let log = |i: usize| (lines.count(i).max(1) as f64).ln();
     let seen: Vec<f64> = (0..lines.len())
         .filter(|&i| lines.count(i) > 0)
-        .map(log)
+        .map(|i| log_count(lines.count(i)))
         .collect();
     let count = seen.len().max(1) as f64;
     let mean = seen.iter().sum::<f64>() / count;
     let variance = seen.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / count;
-    let scale = if variance > 1e-9 {
-        1.0 / variance.sqrt()
-    } else {
-        0.0
-    };
-    let of = |i: usize| {
-        let z = scale * (log(i) - mean);
-        [1.0, z, if scale > 0.0 { z * z - 1.0 } else { 0.0 }]
-    };
-    (0..lines.len()).map(of).collect()
+    let powers = Powers::new(mean, variance);
+    (0..lines.len())
+        .map(|i| powers.of(lines.count(i)))
+        .collect()
 }
 
-fn scale_rows(rows: &mut Rowwise, scales: &[f64]) {
+pub(super) fn scale_rows(rows: &mut Rowwise, scales: &[f64]) {
     let width = rows.width;
     for (row, scale) in rows.data.chunks_exact_mut(width).zip(scales) {
         row.iter_mut().for_each(|r| *r *= scale);
     }
 }
 
-fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
+pub(super) fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
     let mut out = vec![0.0; a.width];
     for (a, b) in a
         .data
@@ -276,14 +299,14 @@ fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
 }
 
 /// a/b, and 0 where b is not above 0.
-fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
+pub(super) fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     let pairs = a.iter().zip(b);
     pairs
         .map(|(a, b)| if *b > 0.0 { a / b } else { 0.0 })
         .collect()
 }
 
-fn add_columns(to: &mut Rowwise, from: &Rowwise, scales: &[f64], sign: f64) {
+pub(super) fn add_columns(to: &mut Rowwise, from: &Rowwise, scales: &[f64], sign: f64) {
     let width = to.width;
     let rows = to.data.chunks_exact_mut(width);
     for (to, from) in rows.zip(from.data.chunks_exact(width)) {
