@@ -11,6 +11,7 @@ __all__ = [
     "Learner",
     "Model",
     "Shards",
+    "TaskShard",
     "Vocabulary",
     "__version__",
     "begin",
@@ -21,6 +22,7 @@ __all__ = [
     "choosers",
     "command",
     "fit",
+    "fit_task_shards",
     "learn_choices",
     "learn_classes",
     "learn_distances",
@@ -201,6 +203,26 @@ class Shards:
         precision: str,
     ) -> Model: ...
 
+@final
+class TaskShard:
+    def __new__(
+        cls,
+        options: _Options,
+        rows: Data,
+        tasks: _Coded,
+        targets: NDArray[np.float64],
+    ) -> TaskShard: ...
+    def answer(
+        self, what: str, sums: NDArray[np.float64], numbers: NDArray[np.float64]
+    ) -> NDArray[np.float64]: ...
+
+def fit_task_shards(
+    options: _Options,
+    features: list[str],
+    tasks: list[str],
+    ask: Callable[[str, NDArray[np.float64], bool], NDArray[np.float64]],
+    told: Callable[[int, float], object],
+) -> tuple[Model, float]: ...
 def merge(
     models: list[Model],
     rank: int | None = None,

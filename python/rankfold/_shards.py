@@ -148,7 +148,8 @@ def said(shard: Shard, what: str, threads: int, *arguments: Any) -> NDArray[np.f
     if what == "counts":
         return _rankfold.shard_counts(*shard)
     if what == "pattern":
-        return _rankfold.shard_pattern(*shard, *arguments, threads)
+        (question,) = arguments
+        return _rankfold.shard_pattern(*shard, question, threads)
     if what == "squares":
         return np.asarray([_rankfold.shard_squares(*shard, *arguments)])
     center, items = arguments

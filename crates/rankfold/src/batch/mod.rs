@@ -47,6 +47,7 @@ mod shared_subspace;
 mod solve;
 mod spectral;
 mod state;
+mod summed_subspace;
 mod svp;
 mod tasks;
 #[cfg(test)]
@@ -78,12 +79,15 @@ pub use problem::{Completion, Examples, Problem, Slope};
 pub use regression::{LocalRegression, Penalty, Regression};
 pub use ridge::{class_ridge, ridge};
 pub use semidefinite::{LocalPsd, PsdRegression};
+pub(crate) use shared_subspace::Seen;
 pub use shared_subspace::{LocalTasks, SharedSubspace};
 pub use solve::{Ended, Iteration, Limits, Local, Objective, Observer, Solved, Solver};
 pub use spectral::{grow, trimmed_start};
 pub use state::SolverState;
+pub(crate) use summed_subspace::{Asked, SummedSubspace};
 pub use svp::Svp;
 pub use tasks::{Common, Tasks};
+pub(crate) use tasks::{from_upper, leading, solve_with_ridge};
 pub use variable_projection::{LocalSubspace, Ridge, Subspace};
 pub use variances::{Sureness, Variances};
 
