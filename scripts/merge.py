@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Two models of halves of the ratings, merged, against one model of all.
 
-    python3 scripts/merge.py --data DATA [--binary RANKFOLD] [--rounds N]
+    python3 scripts/merge.py --data DATA [--binary RANKFOLD] [--rounds N] [--choices]
 
 A tenth of the ratings of MovieLens 1M is held out. The rest is cut into two halves: by user, and
 at random. Each half is learned alone, the two are merged, and all are measured on the same
-held-out ratings. Prints a table of the mean RMSE over the rounds, each with another seed.
+held-out ratings. Prints a table of the mean RMSE over the rounds, each with another seed. With
+--choices ratings are choices, and the table has the NDCG at 10 of lists for all users.
 """
 
 import argparse
@@ -23,6 +24,12 @@ LEARNERS = {
 }
 
 
+CHOOSERS = {
+    "items": ["--learner", "items", "--rank", "32", "--regularization", "500"],
+    "als": ["--learner", "als", "--rank", "32", "--regularization", "0.3"],
+}
+
+
 def write(path, rows):
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("user", "item", "rating"), *rows])
@@ -33,7 +40,11 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--binary", default="rankfold")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--choices", action="store_true")
     options = parser.parse_args()
+    task, learners, metric = "completion", LEARNERS, "rmse"
+    if options.choices:
+        task, learners, metric = "recommend", CHOOSERS, "ndcg_at_10"
 
     def run(*arguments):
         command = [options.binary, *map(str, arguments), "--json", "-q"]
@@ -59,23 +70,25 @@ def main():
             write(place / "test.csv", [r for r, h in zip(ratings, held) if h])
             write(place / "all.csv", train)
 
-            def rmse(model):
-                return run("eval", place / model, place / "test.csv")["metrics"]["rmse"]
+            def reached(model):
+                # Lists are made of what users chose, also of those that a half does not know.
+                chosen = ["--train", place / "all.csv"] if options.choices else []
+                return run("eval", place / model, place / "test.csv", *chosen)["metrics"][metric]
 
-            for name, learner in LEARNERS.items():
-                run("train", "completion", place / "all.csv", "-o", place / "all", *learner)
-                row = {"all": rmse("all")}
+            for name, learner in learners.items():
+                run("train", task, place / "all.csv", "-o", place / "all", *learner)
+                row = {"all": reached("all")}
                 for cut, mine in cuts.items():
                     write(place / "a.csv", [r for r, m in zip(train, mine) if m])
                     write(place / "b.csv", [r for r, m in zip(train, mine) if not m])
                     for half in "ab":
-                        run("train", "completion", place / f"{half}.csv", "-o", place / half, *learner)
-                        row[f"{cut}: {half} alone"] = rmse(half)
+                        run("train", task, place / f"{half}.csv", "-o", place / half, *learner)
+                        row[f"{cut}: {half} alone"] = reached(half)
                     run("merge", place / "a", place / "b", "-o", place / "m")
-                    row[f"{cut}: merged"] = rmse("m")
+                    row[f"{cut}: merged"] = reached("m")
                 for key, value in row.items():
                     found.setdefault((name, key), []).append(value)
-    print("| learner | model | RMSE |\n|---|---|---|")
+    print(f"| learner | model | {metric} |\n|---|---|---|")
     for (name, key), values in found.items():
         print(f"| {name} | {key} | {sum(values) / len(values):.4f} |")
 

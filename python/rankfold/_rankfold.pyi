@@ -11,6 +11,7 @@ __all__ = [
     "Learner",
     "Model",
     "Shards",
+    "TaskShard",
     "Vocabulary",
     "__version__",
     "begin",
@@ -21,6 +22,7 @@ __all__ = [
     "choosers",
     "command",
     "fit",
+    "fit_task_shards",
     "learn_choices",
     "learn_classes",
     "learn_distances",
@@ -37,6 +39,7 @@ __all__ = [
     "shard_answer",
     "shard_biases",
     "shard_counts",
+    "shard_pattern",
     "shard_rows",
     "shard_squares",
     "tables",
@@ -166,11 +169,14 @@ class Shards:
         regularization: float = 0.0,
         penalty_power: float = 0.5,
         prune: bool = False,
+        implicit: bool = False,
     ) -> Shards: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Shards: ...
     def to_bytes(self) -> bytes: ...
     def step(self, answer: NDArray[np.float64], threads: int) -> float: ...
+    def question(self) -> NDArray[np.float64] | None: ...
+    def hear(self, answer: NDArray[np.float64]) -> None: ...
     def settled(self, tolerance: float) -> bool: ...
     @property
     def iteration(self) -> int: ...
@@ -197,6 +203,26 @@ class Shards:
         precision: str,
     ) -> Model: ...
 
+@final
+class TaskShard:
+    def __new__(
+        cls,
+        options: _Options,
+        rows: Data,
+        tasks: _Coded,
+        targets: NDArray[np.float64],
+    ) -> TaskShard: ...
+    def answer(
+        self, what: str, sums: NDArray[np.float64], numbers: NDArray[np.float64]
+    ) -> NDArray[np.float64]: ...
+
+def fit_task_shards(
+    options: _Options,
+    features: list[str],
+    tasks: list[str],
+    ask: Callable[[str, NDArray[np.float64], bool], NDArray[np.float64]],
+    told: Callable[[int, float], object],
+) -> tuple[Model, float]: ...
 def merge(
     models: list[Model],
     rank: int | None = None,
@@ -219,6 +245,9 @@ def shard_biases(
     ridge: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def shard_counts(rows: _Lines, columns: _Lines) -> NDArray[np.float64]: ...
+def shard_pattern(
+    rows: _Lines, columns: _Lines, question: NDArray[np.float64], threads: int
+) -> NDArray[np.float64]: ...
 def shard_rows(
     rows: _Lines,
     columns: _Lines,

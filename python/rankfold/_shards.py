@@ -109,9 +109,8 @@ def reduced(low: int, high: int, leaf: Callable[[int], NDArray[np.float64]]) -> 
     return left
 
 
-def counts_of(shard: Shard) -> NDArray[np.float64]:
-    """Ratings, their sum, and ratings of each item."""
-    return _rankfold.shard_counts(*shard)
+#: Numbers of `counts` before those of items.
+TOTALS = 5
 
 
 @dataclass
@@ -144,10 +143,13 @@ class Holder(Protocol):
         """Biases of the users of each shard, without factors."""
 
 
-def said(shard: Shard, what: str, *arguments: Any) -> NDArray[np.float64]:
+def said(shard: Shard, what: str, threads: int, *arguments: Any) -> NDArray[np.float64]:
     """One number or array that a shard says of itself."""
     if what == "counts":
-        return counts_of(shard)
+        return _rankfold.shard_counts(*shard)
+    if what == "pattern":
+        (question,) = arguments
+        return _rankfold.shard_pattern(*shard, question, threads)
     if what == "squares":
         return np.asarray([_rankfold.shard_squares(*shard, *arguments)])
     center, items = arguments
@@ -161,7 +163,7 @@ class InProcess:
         self.shards, self.threads, self.moved = shards, threads, Moved()
 
     def sums(self, what: str, *arguments: Any) -> NDArray[np.float64]:
-        return reduced(0, len(self.shards), lambda s: said(self.shards[s], what, *arguments))
+        return reduced(0, len(self.shards), lambda s: said(self.shards[s], what, self.threads, *arguments))
 
     def answers(
         self, state: bytes, weights: list[NDArray[np.float32]]
@@ -195,6 +197,7 @@ class Plan:
     rank: int
     biases: bool
     prune: bool
+    implicit: bool
     regularization: float
     penalty_power: float
     iterations: int
@@ -230,6 +233,7 @@ class Run:
             plan.regularization,
             plan.penalty_power,
             plan.prune,
+            plan.implicit,
         )
         return cls(plan, state, [np.empty(0, dtype=np.float32) for _ in range(plan.shards)])
 
@@ -238,6 +242,8 @@ class Run:
         began = time.perf_counter()
         answer, self.weights = holder.answers(self.state.to_bytes(), self.weights)
         cost = self.state.step(answer, self.plan.threads)
+        while (question := self.state.question()) is not None:
+            self.state.hear(holder.sums("pattern", question))
         self.seconds.append(time.perf_counter() - began)
         return cost
 
@@ -257,7 +263,7 @@ class Run:
         """The model, when all sweeps are done."""
         plan, state = self.plan, self.state
         n, k, center = plan.sizes[0], state.rank, state.center
-        of_items = holder.sums("counts")[2:]
+        of_items = holder.sums("counts")[TOTALS:]
         baseline = np.zeros(n), np.zeros(plan.sizes[1])
         if plan.biases:
             for _ in range(BIAS_SWEEPS):

@@ -17,6 +17,8 @@ import rankfold.ray
 LEARNERS: dict[str, dict[str, Any]] = {
     "bayes": {"learner": "bayes", "rank": "auto", "iterations": 12},
     "bayes-3": {"learner": "bayes", "rank": 3, "iterations": 8, "no_bias": True},
+    "explicit": {"learner": "bayes", "rank": "auto", "iterations": 12, "no_implicit": True},
+    "explicit-3": {"learner": "bayes", "rank": 3, "iterations": 8, "no_bias": True, "no_implicit": True},
     "als": {"learner": "als", "rank": 3, "iterations": 8, "regularization": 0.5},
 }
 
@@ -42,7 +44,7 @@ def bytes_of(model: Any) -> bytes:
 def test_any_number_of_actors_gives_the_same_bytes(local: None, name: str) -> None:
     options = LEARNERS[name]
     alone = fitted(shards=8, actors=0, **options)
-    for actors in (1, 2, 4, 8) if name != "bayes-3" else (3,):
+    for actors in (1, 2, 4, 8) if not name.endswith("-3") else (3,):
         found = fitted(shards=8, actors=actors, num_cpus=0.1, **options)
         assert bytes_of(found) == bytes_of(alone), actors
         assert found.report_["actors"] == actors
@@ -60,7 +62,12 @@ def test_quality_is_that_of_the_single_process(local: None) -> None:
     kept = np.arange(len(users)) % 5 > 0
     train = users[kept], items[kept], ratings[kept]
     held = users[~kept], items[~kept], ratings[~kept]
-    for options in ({"learner": "bayes", "no_implicit": True}, {"learner": "als", "regularization": 0.5, "rank": 2}):
+    sizes: list[dict[str, Any]] = [
+        {},
+        {"learner": "bayes", "no_implicit": True},
+        {"learner": "als", "regularization": 0.5, "rank": 2},
+    ]
+    for options in sizes:
         one = rf.Completion(random_state=1, **options).fit(*train).score(*held)
         two = rankfold.ray.Completion(random_state=1, shards=4, actors=2, num_cpus=0.1, **options)
         assert abs(two.fit(*train).score(*held) - one) < 0.02
@@ -122,7 +129,7 @@ def test_what_has_no_meaning_by_shards_is_refused() -> None:
     for options, message in [
         ({"learner": "polar"}, "expected 'bayes' or 'als'"),
         ({"learner": "als"}, "regularization"),
-        ({"no_implicit": False}, "no_implicit"),
+        ({"no_implicit": True, "learner": "als", "regularization": 1.0}, "no_implicit"),
         ({"init": "random", "learner": "als"}, "init"),
         ({"shards": 0}, "shards"),
         ({"actors": -1}, "actors"),
@@ -132,7 +139,7 @@ def test_what_has_no_meaning_by_shards_is_refused() -> None:
         with pytest.raises(ValueError, match=message):
             fitted(**({"actors": 0} | options))
     clone = rankfold.ray.Completion(**rankfold.ray.Completion(shards=3).get_params())
-    assert clone.shards == 3 and clone.get_params()["no_implicit"]
+    assert clone.shards == 3 and clone.get_params() == rankfold.ray.Completion(shards=3).get_params()
 
 
 def test_ctrl_c_ends_the_actors(local: None) -> None:

@@ -40,7 +40,9 @@ def test_halves_become_one_model(tmp_path: Path) -> None:
 def run(shards: int, threads: int, folder: Path | None = None, learner: str = "bayes") -> bytes:
     users, items, ratings = planted()
     entries = without_repeats(users, items, ratings, 30)
-    plan = Plan(learner, 3, True, False, 0.5, 0.5, 8, 0.0, 1, threads, shards, (60, 30))
+    implicit = learner == "implicit"
+    learner = "bayes" if implicit else learner
+    plan = Plan(learner, 3, True, False, implicit, 0.5, 0.5, 8, 0.0, 1, threads, shards, (60, 30))
     parts = cut(*entries, (60, 30), shards)
     if folder is not None:
         parts = [mapped(store(part, str(folder), s)) for s, part in enumerate(parts)]
@@ -54,7 +56,7 @@ def run(shards: int, threads: int, folder: Path | None = None, learner: str = "b
     return bytes(going.model(holder, *names, counts, None, "f32").to_bytes())
 
 
-@pytest.mark.parametrize("learner", ["bayes", "als"])
+@pytest.mark.parametrize("learner", ["implicit", "bayes", "als"])
 def test_bytes_follow_from_the_number_of_shards(tmp_path: Path, learner: str) -> None:
     want = run(4, 1, learner=learner)
     assert run(4, 3, learner=learner) == want
@@ -71,4 +73,4 @@ def test_damaged_shards_are_refused() -> None:
     with pytest.raises(ValueError, match="do not fit"):
         rf._rankfold.shard_counts((rows[0] + np.uint64(1), rows[1], rows[2]), columns)
     with pytest.raises(ValueError, match="not the whole state"):
-        rf._rankfold.Shards.from_bytes(b"rfshard1 and more")
+        rf._rankfold.Shards.from_bytes(b"rfshard2 and more")

@@ -547,10 +547,19 @@ pub fn dissimilarities(
 }
 
 fn task_rows(inputs: &Inputs<'_>) -> PyResult<TaskRows> {
-    let data = inputs.rows()?.get::<f64>().map_err(raised)?;
-    let (names, codes) = inputs.tasks.as_ref().ok_or_else(|| missing("tasks"))?;
+    let tasks = inputs.tasks.as_ref().ok_or_else(|| missing("tasks"))?;
     let values = inputs.values.as_ref().ok_or_else(|| missing("targets"))?;
-    let (codes, targets) = (codes.as_slice()?, values.as_slice()?);
+    rows_of_tasks(inputs.rows()?, tasks, values)
+}
+
+/// Rows with the task and the target of each.
+pub fn rows_of_tasks(
+    rows: &Data,
+    (names, codes): &Coded<'_>,
+    targets: &PyReadonlyArray1<'_, f64>,
+) -> PyResult<TaskRows> {
+    let data = rows.get::<f64>().map_err(raised)?;
+    let (codes, targets) = (codes.as_slice()?, targets.as_slice()?);
     let mut tasks = Vec::with_capacity(codes.len());
     for &code in codes {
         let name = usize::try_from(code).ok().and_then(|code| names.get(code));

@@ -11,6 +11,7 @@ mod learn;
 mod model;
 mod shards;
 mod tables;
+mod task_shards;
 mod text;
 mod watch;
 
@@ -32,6 +33,7 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<learn::Learner>()?;
     m.add_class::<text::Vocabulary>()?;
     m.add_class::<shards::Shards>()?;
+    m.add_class::<task_shards::TaskShard>()?;
     m.add_function(wrap_pyfunction!(tables::tables, m)?)?;
     m.add_function(wrap_pyfunction!(tables::check, m)?)?;
     m.add_function(wrap_pyfunction!(tables::precision, m)?)?;
@@ -51,11 +53,13 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(learn::learn_tasks, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learn_map, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learner, m)?)?;
+    m.add_function(wrap_pyfunction!(task_shards::fit_task_shards, m)?)?;
     m.add_function(wrap_pyfunction!(shards::merge, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_add, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_answer, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_biases, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_counts, m)?)?;
+    m.add_function(wrap_pyfunction!(shards::shard_pattern, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_rows, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_squares, m)?)?;
     m.add_function(wrap_pyfunction!(command, m)?)

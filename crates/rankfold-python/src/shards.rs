@@ -52,7 +52,8 @@ impl<'a> Lent<'a> {
 /// Two arrays.
 type Two<'py, A, B> = (Bound<'py, PyArray1<A>>, Bound<'py, PyArray1<B>>);
 
-/// How many entries a shard has, their sum, and how many each column has.
+/// How many entries a shard has, and their sum; rows that have some, and their counts as logarithms
+/// and squares of these summed; and how many entries each column has.
 #[pyfunction]
 pub fn shard_counts<'py>(
     py: Python<'py>,
@@ -108,6 +109,21 @@ pub fn shard_answer<'py>(
     Ok((answer.into_pyarray(py), weights.into_pyarray(py)))
 }
 
+/// The part of a shard in what follows from a question of a state.
+#[pyfunction]
+pub fn shard_pattern<'py>(
+    py: Python<'py>,
+    rows: Arrays<'py>,
+    columns: Arrays<'py>,
+    question: PyReadonlyArray1<'py, f64>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let lent = Lent::new(&rows, &columns)?;
+    let (shard, question) = (lent.shard(threads)?, question.as_slice()?);
+    let answer = py.detach(|| shard.pattern(question)).map_err(raised)?;
+    Ok(answer.into_pyarray(py))
+}
+
 /// What `shard_rows` gives: factors, biases, and what is left of the entries.
 type Rows<'py> = (
     Bound<'py, PyArray1<f64>>,
@@ -153,7 +169,7 @@ pub struct Shards {
 impl Shards {
     /// Before the first sweep, from the counts of all shards added up.
     #[new]
-    #[pyo3(signature = (learner, rank, biases, counts, squares, seed=0, regularization=0.0, penalty_power=0.5, prune=false))]
+    #[pyo3(signature = (learner, rank, biases, counts, squares, seed=0, regularization=0.0, penalty_power=0.5, prune=false, implicit=false))]
     #[allow(
         clippy::too_many_arguments,
         reason = "each is an option of the learner"
@@ -168,13 +184,14 @@ impl Shards {
         regularization: f64,
         penalty_power: f64,
         prune: bool,
+        implicit: bool,
     ) -> PyResult<Self> {
         let method = match learner {
             "als" => Method::Als {
                 lambda: regularization,
                 power: penalty_power,
             },
-            "bayes" => Method::Bayes { prune },
+            "bayes" => Method::Bayes { prune, implicit },
             other => {
                 let message = format!("expected the learner 'als' or 'bayes', found {other:?}");
                 return Err(PyValueError::new_err(message));
@@ -194,11 +211,15 @@ impl Shards {
     }
 
     /// What shards are sent, and from which a run goes on.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.state.to_bytes())
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        match self.state.has_question() {
+            true => Err(PyValueError::new_err("a question of the sweep is open")),
+            false => Ok(PyBytes::new(py, &self.state.to_bytes())),
+        }
     }
 
-    /// One sweep, from the answers of all shards added up: the cost of ALS, or the noise.
+    /// One sweep, from the answers of all shards added up: the cost of ALS, or the noise. The sweep
+    /// goes on while there is a question.
     fn step(
         &mut self,
         py: Python<'_>,
@@ -208,6 +229,16 @@ impl Shards {
         let (state, answer) = (&mut self.state, answer.as_slice()?);
         py.detach(|| state.step(answer, threads.max(1)))
             .map_err(raised)
+    }
+
+    /// What all shards are asked before the sweep is done.
+    fn question<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.state.question().map(|asked| asked.into_pyarray(py))
+    }
+
+    /// Goes on from the answers of all shards to the question, added up.
+    fn hear(&mut self, answer: PyReadonlyArray1<'_, f64>) -> PyResult<()> {
+        self.state.hear(answer.as_slice()?).map_err(raised)
     }
 
     /// Whether a sweep changes next to nothing.

@@ -1,6 +1,7 @@
 """The models of rankfold on a cluster that runs Ray.
 
-`Completion` learns ratings that are cut into shards by user; each shard is held by an actor.
+`Completion` learns ratings that are cut into shards by user, `Multitask` regressions that are cut into
+shards by task; each shard is held by an actor.
 Ray is not installed with rankfold: ``pip install 'rankfold[ray]'`` brings it.
 """
 
@@ -13,21 +14,22 @@ except ImportError as error:
         "rankfold.ray needs Ray, which is not installed: pip install 'rankfold[ray]'"
     ) from error
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._completion import Completion
+    from ._multitask import Multitask
 
-__all__ = ["Completion"]
+__all__ = ["Completion", "Multitask"]
 
 del _ray
 
 
 def __getattr__(name: str) -> Any:
     # When it is first used: actors need no scikit-learn, and start faster without it.
-    if name != "Completion":
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._completion import Completion
-
-    globals()[name] = Completion
-    return Completion
+    found = getattr(importlib.import_module(f"._{name.lower()}", __name__), name)
+    globals()[name] = found
+    return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _rankfold
 from .._shards import BIAS_RIDGE, Moved, Shard, halves, mapped, reduced, said
+from .._task_shards import TaskHolder
 
 #: Bytes of a number.
 _F64, _F32 = 8, 4
@@ -31,7 +32,7 @@ class _Holder:
 
     def sums(self, low: int, high: int, what: str, *arguments: Any) -> NDArray[np.float64]:
         """What the shards low..high say, added up."""
-        return reduced(low, high, lambda s: said(self._of(s), what, *arguments))
+        return reduced(low, high, lambda s: said(self._of(s), what, self.threads, *arguments))
 
     def answers(
         self, low: int, high: int, state: NDArray[np.uint8], weights: list[NDArray[np.float32]]
@@ -58,6 +59,18 @@ class _Holder:
         return _rankfold.shard_biases(*self._of(number), center, items, BIAS_RIDGE)[0]
 
 
+class _TaskHolder:
+    """Some shards of tasks in a row."""
+
+    def __init__(self, first: int, sources: list[Any], threads: int) -> None:
+        del threads  # They are an option of the shards.
+        self.held = TaskHolder(first, [ray.get(source) for source in sources])
+
+    def asked(self, *question: Any) -> NDArray[np.float64]:
+        """What some shards answer."""
+        return self.held.asked(*question)
+
+
 def _sum_of_two(
     left: NDArray[np.float64], right: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -66,8 +79,11 @@ def _sum_of_two(
     return out
 
 
-class Actors:
+class _Actors:
     """Shards that are held by actors, each by one that has its neighbors too."""
+
+    #: What an actor is.
+    holder: type[Any]
 
     def __init__(
         self,
@@ -80,12 +96,12 @@ class Actors:
         count = len(sources)
         self.owner = [s * actors // count for s in range(count)]
         self.count, self.moved, self.poll = count, Moved(), poll
-        # Ratings stay in the store while the actors live: a new one reads them there.
+        # Data stay in the store while the actors live: a new one reads them there.
         self.sources = sources
         run = uuid.uuid4().hex[:8]
         # Ray starts an actor anew that died, on another node where its own is gone, and asks it
         # again what it had not answered.
-        make = ray.remote(_Holder).options
+        make = ray.remote(self.holder).options
         self.actors = []
         for a in range(actors):
             own = [s for s in range(count) if self.owner[s] == a]
@@ -121,14 +137,26 @@ class Actors:
         middle = halves(low, high)
         return self.add.remote(self._tree(low, middle, ask), self._tree(middle, high, ask))
 
+class Actors(_Actors):
+    """Shards of ratings."""
+
+    holder = _Holder
+
     def sums(self, what: str, *arguments: Any) -> NDArray[np.float64]:
         """What all shards say, added up in the tree."""
-        name = f"rankfold.{what}"
+        name, asked = f"rankfold.{what}", 0
+        told = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
+        # Once to the store, and from there to each actor.
+        sent = [ray.put(value) if isinstance(value, np.ndarray) else value for value in arguments]
 
         def ask(actor: Any, low: int, high: int) -> Any:
-            return actor.sums.options(name=name).remote(low, high, what, *arguments)
+            nonlocal asked
+            asked += 1
+            return actor.sums.options(name=name).remote(low, high, what, *sent)
 
         out: NDArray[np.float64] = self._get(self._tree(0, self.count, ask))
+        self.moved.sent += told * len(self.actors)
+        self.moved.received += out.nbytes * asked
         return out
 
     def answers(
@@ -177,3 +205,36 @@ class Actors:
         return out
 
 
+class TaskActors(_Actors):
+    """Shards of tasks."""
+
+    holder = _TaskHolder
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.sums: Any = ray.put(np.empty(0))
+
+    def ask(self, what: str, numbers: NDArray[np.float64], summed: bool) -> NDArray[np.float64]:
+        """What all shards answer, added up in the tree or one behind the other."""
+        self.moved.sent += numbers.nbytes * len(self.actors)
+        if what == "framed":
+            self.sums = ray.put(numbers)
+            return np.empty(0)
+        sent, asked = ray.put(numbers), 0
+
+        def ask(actor: Any, low: int, high: int) -> Any:
+            nonlocal asked
+            asked += 1
+            named = actor.asked.options(name=f"rankfold.{what}[{low}:{high}]")
+            return named.remote(low, high, what, self.sums, sent, summed)
+
+        if summed:
+            out: NDArray[np.float64] = self._get(self._tree(0, self.count, ask))
+            self.moved.received += out.nbytes * asked
+            return out
+        first = [self.owner.index(a) for a in range(len(self.actors))]
+        ends = [*first[1:], self.count]
+        parts = [ask(actor, low, high) for actor, low, high in zip(self.actors, first, ends, strict=True)]
+        out = np.concatenate(self._get(parts))
+        self.moved.received += out.nbytes
+        return out

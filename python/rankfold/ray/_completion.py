@@ -71,8 +71,8 @@ class Completion(_Completion):
     resume : str, optional
         A checkpoint to go on from.
 
-    Learners are 'als', which needs `regularization`, and 'bayes' without the part that learns from
-    which items were rated: `no_implicit` is True here.
+    Learners are 'bayes', with the part that learns from which items were rated and without it, and
+    'als', which needs `regularization`.
 
     Attributes
     ----------
@@ -99,7 +99,6 @@ class Completion(_Completion):
 
     def __init__(self, **given: Any) -> None:
         own = {name: given.pop(name, default) for name, default in _OWN.items()}
-        given.setdefault("no_implicit", True)
         super().__init__(**given)
         for name, value in own.items():
             setattr(self, name, value)
@@ -185,10 +184,8 @@ class Completion(_Completion):
         learner = "bayes" if self.learner == "auto" else self.learner
         if learner not in _USUAL:
             raise ValueError(f"learner: expected 'bayes' or 'als' by shards, found {learner!r}")
-        if not self.no_implicit:
-            raise ValueError(
-                "no_implicit: which items were rated is not learned from by shards; expected True"
-            )
+        if learner == "als" and self.no_implicit:
+            raise ValueError("no_implicit: of 'bayes' alone, expected False with 'als'")
         if learner == "als" and self.regularization is None:
             raise ValueError(
                 "regularization: is not chosen by shards; expected a number, such as "
@@ -213,6 +210,7 @@ class Completion(_Completion):
             rank=int(rank),
             biases=not self.no_bias,
             prune=self.rank == "auto" and learner == "bayes",
+            implicit=learner == "bayes" and not self.no_implicit,
             regularization=float(self.regularization or 0.0),
             penalty_power=float(self.penalty_power),
             iterations=iterations if self.iterations is None else int(self.iterations),
@@ -277,7 +275,7 @@ class Completion(_Completion):
 
 def _signature() -> inspect.Signature:
     kind = inspect.Parameter
-    known = parameters("completion") | {"no_implicit": True} | _OWN
+    known = parameters("completion") | _OWN
     named = [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in known.items()]
     return inspect.Signature([kind("self", kind.POSITIONAL_OR_KEYWORD), *named])
 

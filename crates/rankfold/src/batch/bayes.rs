@@ -61,7 +61,7 @@ const NAME: &str = "bayes";
 pub(super) const LEAST_SWEEPS: usize = 15;
 
 /// The sweep from which on the pattern counts: before it rows mean little.
-const PATTERN_FROM: usize = 3;
+pub(super) const PATTERN_FROM: usize = 3;
 
 /// The sweep from which on rows have a noise of their own.
 pub(super) const NOISE_FROM: usize = 5;
@@ -69,7 +69,7 @@ pub(super) const NOISE_FROM: usize = 5;
 /// The ridge of what patterns tell of rows, and of columns: half of what rows have in
 /// common with others of the same pattern is explained by it at 1. A compromise on
 /// held-out ratings: MovieLens 1M would have a little more of both, 100K has not.
-const PATTERN_RIDGE: [f64; 2] = [1.5, 0.5];
+pub(super) const PATTERN_RIDGE: [f64; 2] = [1.5, 0.5];
 
 /// Factors are dropped at every so many sweeps, and not before twice as many.
 pub(super) const PRUNE_EVERY: usize = 4;

@@ -14,9 +14,10 @@ use crate::linalg::symmetric;
 use crate::parallel::map_rows;
 use crate::sparse::Lines;
 use faer::Mat;
+use serde::{Deserialize, Serialize};
 
 /// Conjugate gradient steps at a time; they go on where those before ended.
-const STEPS: usize = 3;
+pub(super) const STEPS: usize = 3;
 
 /// Bytes of rows that the processor finds soon enough by itself.
 const NEAR: usize = 4 << 20;
@@ -27,10 +28,10 @@ const TILE_BYTES: usize = 512 << 10;
 const TILE_LINES: usize = 512;
 
 /// The ridge of what counts tell: that of so many rows.
-const COUNT_RIDGE: f64 = 20.0;
+pub(super) const COUNT_RIDGE: f64 = 20.0;
 
 /// Numbers of a line that its expected row is linear in: 1 and two powers.
-const POWERS: usize = 3;
+pub(super) const POWERS: usize = 3;
 
 /// Expected rows of one side.
 #[derive(Debug)]
@@ -181,38 +182,9 @@ impl<'a> Pattern<'a> {
         out
     }
 
-    /// Sums over lines. Entries of a line count in their order, in tiles as well.
-    fn sums(&self, lines: Lines<'_>, rows: &Rowwise) -> Rowwise {
-        let bytes = size_of_val(&rows.data[..]);
-        let (tile, block) = match bytes > NEAR {
-            true => (
-                (TILE_BYTES / (size_of::<f64>() * rows.width)).max(1),
-                TILE_LINES,
-            ),
-            false => (rows.rows().max(1), BLOCK),
-        };
-        self.sums_by(lines, rows, tile, block)
-    }
-
-    fn sums_by(&self, lines: Lines<'_>, rows: &Rowwise, tile: usize, block: usize) -> Rowwise {
-        let mut out = Rowwise::zero(lines.len(), self.d);
-        let width = out.width;
-        map_rows(&mut out.data, width, block, self.threads, |first, out| {
-            let mut done = vec![0; out.len() / width];
-            for end in (tile..rows.rows() + tile).step_by(tile) {
-                let lines_done = out.chunks_exact_mut(width).zip(&mut done);
-                for (i, (out, done)) in (first..).zip(lines_done) {
-                    let index = lines.line(i).0;
-                    by_width!(width, add_rows(out, done, index, end, &rows.data));
-                }
-            }
-        });
-        out
-    }
-
     /// Z ↦ P Z for the pattern P, whose rows have length one.
     fn spread(&self, z: &Rowwise) -> Rowwise {
-        let mut out = self.sums(self.lines, z);
+        let mut out = line_sums(self.lines, z, self.threads);
         scale_rows(&mut out, &self.lengths);
         out
     }
@@ -220,7 +192,7 @@ impl<'a> Pattern<'a> {
     /// X ↦ Pᵀ X.
     fn collect(&self, mut x: Rowwise) -> Rowwise {
         scale_rows(&mut x, &self.lengths);
-        self.sums(self.across, &x)
+        line_sums(self.across, &x, self.threads)
     }
 
     /// A few steps towards the Y of least ‖M − P Y‖² + κ‖Y‖², where M are the
@@ -266,36 +238,99 @@ impl<'a> Pattern<'a> {
     }
 }
 
+/// Adds the rows of one line.
+pub(super) fn add_line(out: &mut [f64], index: &[u32], rows: &[f64]) {
+    let (width, end) = (out.len(), usize::MAX);
+    by_width!(width, add_rows(out, &mut 0, index, end, rows));
+}
+
+/// The rows of each line added up, in their order, in tiles as well.
+pub(super) fn line_sums(lines: Lines<'_>, rows: &Rowwise, threads: usize) -> Rowwise {
+    let bytes = size_of_val(&rows.data[..]);
+    let (tile, block) = match bytes > NEAR {
+        true => (
+            (TILE_BYTES / (size_of::<f64>() * rows.width)).max(1),
+            TILE_LINES,
+        ),
+        false => (rows.rows().max(1), BLOCK),
+    };
+    sums_by(lines, rows, (tile, block), threads)
+}
+
+/// The same by tiles of so many rows and blocks of so many lines.
+fn sums_by(
+    lines: Lines<'_>,
+    rows: &Rowwise,
+    (tile, block): (usize, usize),
+    threads: usize,
+) -> Rowwise {
+    let mut out = Rowwise::zero(lines.len(), rows.width);
+    let width = out.width;
+    map_rows(&mut out.data, width, block, threads, |first, out| {
+        let mut done = vec![0; out.len() / width];
+        for end in (tile..rows.rows() + tile).step_by(tile) {
+            let lines_done = out.chunks_exact_mut(width).zip(&mut done);
+            for (i, (out, done)) in (first..).zip(lines_done) {
+                let index = lines.line(i).0;
+                by_width!(width, add_rows(out, done, index, end, &rows.data));
+            }
+        }
+    });
+    out
+}
+
 /// 1, z and z² − 1 for the logarithms z of counts, brought to mean 0 and variance 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Powers {
+    mean: f64,
+    scale: f64,
+}
+
+impl Powers {
+    /// For logarithms of this mean and variance.
+    pub fn new(mean: f64, variance: f64) -> Self {
+        let scale = if variance > 1e-9 {
+            1.0 / variance.sqrt()
+        } else {
+            0.0
+        };
+        Powers { mean, scale }
+    }
+
+    pub fn of(&self, count: usize) -> [f64; POWERS] {
+        let z = self.scale * (log_count(count) - self.mean);
+        [1.0, z, if self.scale > 0.0 { z * z - 1.0 } else { 0.0 }]
+    }
+}
+
+/// The logarithm of how many entries a line has.
+pub(super) fn log_count(count: usize) -> f64 {
+    (count.max(1) as f64).ln()
+}
+
+/// Powers of the counts of all lines.
 fn powers(lines: Lines<'_>) -> Vec<[f64; POWERS]> {
-    let log = |i: usize| (lines.count(i).max(1) as f64).ln();
     let seen: Vec<f64> = (0..lines.len())
         .filter(|&i| lines.count(i) > 0)
-        .map(log)
+        .map(|i| log_count(lines.count(i)))
         .collect();
     let count = seen.len().max(1) as f64;
     let mean = seen.iter().sum::<f64>() / count;
     let variance = seen.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / count;
-    let scale = if variance > 1e-9 {
-        1.0 / variance.sqrt()
-    } else {
-        0.0
-    };
-    let of = |i: usize| {
-        let z = scale * (log(i) - mean);
-        [1.0, z, if scale > 0.0 { z * z - 1.0 } else { 0.0 }]
-    };
-    (0..lines.len()).map(of).collect()
+    let powers = Powers::new(mean, variance);
+    (0..lines.len())
+        .map(|i| powers.of(lines.count(i)))
+        .collect()
 }
 
-fn scale_rows(rows: &mut Rowwise, scales: &[f64]) {
+pub(super) fn scale_rows(rows: &mut Rowwise, scales: &[f64]) {
     let width = rows.width;
     for (row, scale) in rows.data.chunks_exact_mut(width).zip(scales) {
         row.iter_mut().for_each(|r| *r *= scale);
     }
 }
 
-fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
+pub(super) fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
     let mut out = vec![0.0; a.width];
     for (a, b) in a
         .data
@@ -310,14 +345,14 @@ fn column_dots(a: &Rowwise, b: &Rowwise) -> Vec<f64> {
 }
 
 /// a/b, and 0 where b is not above 0.
-fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
+pub(super) fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     let pairs = a.iter().zip(b);
     pairs
         .map(|(a, b)| if *b > 0.0 { a / b } else { 0.0 })
         .collect()
 }
 
-fn add_columns(to: &mut Rowwise, from: &Rowwise, scales: &[f64], sign: f64) {
+pub(super) fn add_columns(to: &mut Rowwise, from: &Rowwise, scales: &[f64], sign: f64) {
     let width = to.width;
     let rows = to.data.chunks_exact_mut(width);
     for (to, from) in rows.zip(from.data.chunks_exact(width)) {
@@ -381,9 +416,8 @@ mod tests {
         let (observed, _) = Observed::new((n, m), entries.collect()).unwrap();
         let view = observed.part(Part::All);
         for d in [1, 4, 7, 20, 40] {
-            let pattern = Pattern::new(view.rows, view.columns, d, Some(0.7), 2);
             let rows = Rowwise::from_mat(&matrix(m, d, 3));
-            let whole = pattern.sums(view.rows, &rows);
+            let whole = line_sums(view.rows, &rows, 2);
             let mut want = Rowwise::<f64>::zero(n, d);
             let width = want.width;
             for i in 0..n {
@@ -394,7 +428,7 @@ mod tests {
             }
             assert_eq!(whole.data[..], want.data[..]);
             for (tile, block) in [(1, 3), (8, 64), (44, 7), (45, 1), (1000, 512)] {
-                let tiled = pattern.sums_by(view.rows, &rows, tile, block);
+                let tiled = sums_by(view.rows, &rows, (tile, block), 2);
                 assert_eq!(tiled.data[..], want.data[..]);
             }
         }

@@ -29,6 +29,12 @@ pub struct SharedSubspace<'a> {
     pub threads: usize,
 }
 
+/// Tasks seen at a point: what they add to the sums over all tasks of which a step is made.
+pub(crate) struct Seen {
+    at: Blocks,
+    blocks: Vec<SeenBlock>,
+}
+
 /// A block of tasks seen in a subspace.
 struct SeenBlock {
     /// XU.
@@ -68,8 +74,8 @@ impl SharedSubspace<'_> {
             residuals: y.iter().map(|y| -y).collect(),
             cost: 0.0,
         };
-        if self.common.is_some() {
-            add(&mut seen.residuals, 1.0, (x * &at[1]).col_as_slice(0));
+        if let Some(common) = at.get(1) {
+            add(&mut seen.residuals, 1.0, (x * common).col_as_slice(0));
         }
         let mut normal = Normal::new(r);
         for t in block.clone() {
@@ -112,33 +118,83 @@ impl SharedSubspace<'_> {
         }
     }
 
-    fn see_all(&self, at: &[Mat<f64>]) -> Vec<SeenBlock> {
+    /// The tasks at a point.
+    pub(crate) fn seen(&self, at: &[Mat<f64>]) -> Seen {
         let blocks = &self.tasks.blocks;
-        map_blocks(blocks.len(), 1, self.useful_threads(), |i| {
+        let blocks = map_blocks(blocks.len(), 1, self.useful_threads(), |i| {
             self.see(blocks[i.start].clone(), at)
-        })
+        });
+        Seen {
+            at: at.to_vec(),
+            blocks,
+        }
     }
 
     /// The weights of all tasks at a point, a row each.
     pub fn weights(&self, at: &[Mat<f64>]) -> Mat<f64> {
-        weights_of(&self.see_all(at), self.tasks.len(), at[0].ncols())
+        weights_of(&self.seen(at).blocks, self.tasks.len(), at[0].ncols())
     }
 
-    fn cost_of(&self, blocks: &[SeenBlock], at: &[Mat<f64>]) -> f64 {
-        let ridge = self
-            .common
-            .map_or(0.0, |common| 0.5 * common.mu * at[1].squared_norm_l2());
-        self.tasks.rest + ridge + blocks.iter().map(|block| block.cost).sum::<f64>()
+    /// What the tasks cost, without the ridge of common weights.
+    pub(crate) fn part_of_cost(&self, seen: &Seen) -> f64 {
+        self.tasks.rest + seen.blocks.iter().map(|block| block.cost).sum::<f64>()
     }
 
-    /// Σₜ Xₜᵀ eₜ [wₜᵀ 1] for numbers e of all rows, as a tangent vector at U.
-    fn back(
-        &self,
-        blocks: &[SeenBlock],
-        u: &Mat<f64>,
-        e: impl Fn(usize) -> Vec<f64> + Sync,
-    ) -> Blocks {
-        let r = u.ncols();
+    /// What the tasks add to the slope: Σₜ Xₜᵀ eₜ [wₜᵀ 1] for what is left of the targets.
+    pub(crate) fn part_of_slope(&self, seen: &Seen) -> Mat<f64> {
+        self.back(seen, |i| seen.blocks[i].residuals.clone())
+    }
+
+    /// What the tasks add to the slope along a direction, Gauss–Newton with the weights
+    /// following U [Kaufman 1975].
+    pub(crate) fn part_of_hessian(&self, seen: &Seen, along: &[Mat<f64>]) -> Mat<f64> {
+        let tasks = self.tasks;
+        let r = seen.at[0].ncols();
+        let change = |i: usize| {
+            let (block, range) = (&seen.blocks[i], tasks.blocks[i].clone());
+            let (x, _) = tasks.rows(range.clone());
+            let moved = x * &along[0];
+            let mut out = match along.get(1) {
+                Some(common) => (x * common).col_as_slice(0).to_vec(),
+                None => vec![0.0; moved.nrows()],
+            };
+            let mut normal = Normal::new(r);
+            for (t, (weights, factor)) in range.clone().zip(&block.tasks) {
+                let rows = self.rows_in(&range, t);
+                let out = &mut out[rows.clone()];
+                for (k, w) in weights.iter().enumerate() {
+                    add(out, *w, &moved.col_as_slice(k)[rows.clone()]);
+                }
+                normal.a.copy_from_slice(factor);
+                for k in 0..r {
+                    normal.b[k] = dot(block.column(k, &rows), out);
+                }
+                normal.solve(r);
+                for k in 0..r {
+                    add(out, -normal.b[k], block.column(k, &rows));
+                }
+            }
+            out
+        };
+        self.back(seen, change)
+    }
+
+    /// Σₜ ‖Xₜ‖²/m wₜwₜᵀ over the tasks.
+    pub(crate) fn part_of_usual(&self, seen: &Seen) -> Mat<f64> {
+        let r = seen.at[0].ncols();
+        let w = weights_of(&seen.blocks, self.tasks.len(), r);
+        let mut usual = Mat::<f64>::zeros(r, r);
+        for (t, size) in self.tasks.sizes.iter().enumerate() {
+            let size = size / self.tasks.features as f64;
+            let row = w.subrows(t, 1);
+            usual += faer::Scale(size) * (row.transpose() * row);
+        }
+        usual
+    }
+
+    /// Σₜ Xₜᵀ eₜ [wₜᵀ 1] for numbers e of all rows.
+    fn back(&self, seen: &Seen, e: impl Fn(usize) -> Vec<f64> + Sync) -> Mat<f64> {
+        let (blocks, r) = (&seen.blocks, seen.at[0].ncols());
         let parts = map_blocks(blocks.len(), 1, self.useful_threads(), |i| {
             let (i, e) = (i.start, e(i.start));
             let range = self.tasks.blocks[i].clone();
@@ -155,12 +211,24 @@ impl SharedSubspace<'_> {
         });
         let mut sum = Mat::<f64>::zeros(self.tasks.features, r + 1);
         parts.into_iter().for_each(|part| sum += part);
-        let mut out = vec![Grassmann::project(u, &sum.subcols(0, r).to_owned())];
-        if self.common.is_some() {
-            out.push(sum.subcols(r, 1).to_owned());
-        }
-        out
+        sum
     }
+}
+
+/// What the ridge μ of common weights c adds to the cost.
+pub(super) fn common_cost(mu: Option<f64>, at: &[Mat<f64>]) -> f64 {
+    mu.map_or(0.0, |mu| 0.5 * mu * at[1].squared_norm_l2())
+}
+
+/// Sums over tasks as a tangent vector at U, with the slope of the ridge of common weights
+/// where there are some.
+pub(super) fn tangent(u: &Mat<f64>, sum: &Mat<f64>, common: Option<(f64, &Mat<f64>)>) -> Blocks {
+    let r = u.ncols();
+    let mut out = vec![Grassmann::project(u, &sum.subcols(0, r).to_owned())];
+    if let Some((mu, c)) = common {
+        out.push(sum.subcols(r, 1) + faer::Scale(mu) * c);
+    }
+    out
 }
 
 fn weights_of(blocks: &[SeenBlock], tasks: usize, r: usize) -> Mat<f64> {
@@ -175,9 +243,8 @@ fn weights_of(blocks: &[SeenBlock], tasks: usize, r: usize) -> Mat<f64> {
 /// A subspace for all tasks, and its neighborhood.
 pub struct LocalTasks<'a> {
     problem: SharedSubspace<'a>,
-    u: Mat<f64>,
     w: Mat<f64>,
-    blocks: Vec<SeenBlock>,
+    seen: Seen,
     cost: f64,
     gradient: Blocks,
     /// About the inverse of the Hessian, on the right.
@@ -216,41 +283,10 @@ impl Local for LocalTasks<'_> {
         Grassmann.inner(&[], &self.hessian(along), along)
     }
 
-    /// Gauss–Newton with the weights following U [Kaufman 1975].
     fn hessian(&self, along: &[Mat<f64>]) -> Blocks {
-        let tasks = self.problem.tasks;
-        let r = self.u.ncols();
-        let change = |i: usize| {
-            let (block, range) = (&self.blocks[i], tasks.blocks[i].clone());
-            let (x, _) = tasks.rows(range.clone());
-            let moved = x * &along[0];
-            let mut out = match self.problem.common {
-                Some(_) => (x * &along[1]).col_as_slice(0).to_vec(),
-                None => vec![0.0; moved.nrows()],
-            };
-            let mut normal = Normal::new(r);
-            for (t, (weights, factor)) in range.clone().zip(&block.tasks) {
-                let rows = self.problem.rows_in(&range, t);
-                let out = &mut out[rows.clone()];
-                for (k, w) in weights.iter().enumerate() {
-                    add(out, *w, &moved.col_as_slice(k)[rows.clone()]);
-                }
-                normal.a.copy_from_slice(factor);
-                for k in 0..r {
-                    normal.b[k] = dot(block.column(k, &rows), out);
-                }
-                normal.solve(r);
-                for k in 0..r {
-                    add(out, -normal.b[k], block.column(k, &rows));
-                }
-            }
-            out
-        };
-        let mut out = self.problem.back(&self.blocks, &self.u, change);
-        if let Some(common) = self.problem.common {
-            out[1] += faer::Scale(common.mu) * &along[1];
-        }
-        out
+        let sum = self.problem.part_of_hessian(&self.seen, along);
+        let common = self.problem.common.map(|common| (common.mu, &along[1]));
+        tangent(&self.seen.at[0], &sum, common)
     }
 }
 
@@ -272,31 +308,21 @@ impl<'b> Objective for SharedSubspace<'b> {
     }
 
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
-        self.cost_of(&self.see_all(at), at)
+        let ridge = common_cost(self.common.map(Common::ridge), at);
+        ridge + self.part_of_cost(&self.seen(at))
     }
 
     fn local<'a>(&'a self, at: &[Mat<f64>]) -> LocalTasks<'b> {
-        let (u, r) = (at[0].clone(), at[0].ncols());
-        let blocks = self.see_all(at);
-        let mut gradient = self.back(&blocks, &u, |i| blocks[i].residuals.clone());
-        if let Some(common) = self.common {
-            gradient[1] += faer::Scale(common.mu) * &at[1];
-        }
-        let w = weights_of(&blocks, self.tasks.len(), r);
-        let mut usual = Mat::<f64>::zeros(r, r);
-        for (t, size) in self.tasks.sizes.iter().enumerate() {
-            let size = size / self.tasks.features as f64;
-            let row = w.subrows(t, 1);
-            usual += faer::Scale(size) * (row.transpose() * row);
-        }
+        let seen = self.seen(at);
+        let mu = self.common.map(Common::ridge);
+        let slope = self.part_of_slope(&seen);
         LocalTasks {
             problem: *self,
-            cost: self.cost_of(&blocks, at),
-            gradient,
-            inverse: symmetric::power(&usual, -1.0),
-            u,
-            w,
-            blocks,
+            w: weights_of(&seen.blocks, self.tasks.len(), at[0].ncols()),
+            cost: common_cost(mu, at) + self.part_of_cost(&seen),
+            gradient: tangent(&at[0], &slope, mu.map(|mu| (mu, &at[1]))),
+            inverse: symmetric::power(&self.part_of_usual(&seen), -1.0),
+            seen,
         }
     }
 }

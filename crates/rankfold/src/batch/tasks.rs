@@ -253,6 +253,12 @@ impl Tasks {
         threads: usize,
         sum: &mut dyn FnMut(Vec<f64>) -> Result<Vec<f64>>,
     ) -> Result<Mat<f64>> {
+        let (gram, right) = from_upper(&sum(self.products(threads)?)?, self.features);
+        Ok(solve_with_ridge(gram, &right, lambda))
+    }
+
+    /// The upper part of XᵀX row by row, and Xᵀy.
+    pub(crate) fn products(&self, threads: usize) -> Result<Vec<f64>> {
         let m = self.features;
         let (gram, right) = self.normal_equations(threads)?;
         let mut own = Vec::with_capacity(m * (m + 3) / 2);
@@ -260,21 +266,22 @@ impl Tasks {
             own.extend((i..m).map(|j| gram[(i, j)]));
         }
         own.extend((0..m).map(|i| right[(i, 0)]));
-        let all = sum(own)?;
-        let (upper, right) = all.split_at(m * (m + 1) / 2);
-        let place = |i: usize, j: usize| i * m - i * (i + 1) / 2 + j;
-        let gram = Mat::from_fn(m, m, |i, j| upper[place(i.min(j), i.max(j))]);
-        Ok(solve_with_ridge(
-            gram,
-            &Mat::from_fn(m, 1, |i, _| right[i]),
-            lambda,
-        ))
+        Ok(own)
     }
 
     /// A place to start from: the subspace for a large ridge, spanned by the leading
     /// directions of Xₜᵀ(yₜ − Xₜc) over the tasks. It has fewer columns where the
     /// targets do not point to so many.
     pub fn start(&self, rank: usize, common: Option<&Mat<f64>>) -> Option<Mat<f64>> {
+        let pulls = self.pulls(common);
+        match self.len() > self.features {
+            true => qf(&leading(&(&pulls * pulls.transpose()), rank)?),
+            false => qf(&(&pulls * leading(&(pulls.transpose() * &pulls), rank)?)),
+        }
+    }
+
+    /// Xₜᵀ(yₜ − Xₜc), a column for each task.
+    pub(crate) fn pulls(&self, common: Option<&Mat<f64>>) -> Mat<f64> {
         let mut pulls = Mat::<f64>::zeros(self.features, self.len());
         for t in 0..self.len() {
             let (x, y) = self.rows(t..t + 1);
@@ -284,47 +291,15 @@ impl Tasks {
             }
             pulls.subcols_mut(t, 1).copy_from(x.transpose() * left);
         }
-        let wide = self.len() > self.features;
-        let square = match wide {
-            true => &pulls * pulls.transpose(),
-            false => pulls.transpose() * &pulls,
-        };
-        let (values, vectors) = symmetric::eigen(&square)?;
-        let least = 1e-14 * values.last()?;
-        let rank = values
-            .iter()
-            .rev()
-            .take(rank)
-            .filter(|&&v| v > least.max(0.0))
-            .count();
-        let leading = vectors.subcols(values.len() - rank, rank);
-        qf(&match wide {
-            true => leading.to_owned(),
-            false => &pulls * leading,
-        })
+        pulls
     }
 
     /// What a common part needs, with the ridge μ.
     pub fn common(&self, mu: f64, threads: usize) -> Result<Common> {
-        let by_rows = self.by_rows(mu);
-        let gram = match by_rows {
-            true => self.gram_of_rows(mu)?,
-            false => {
-                let (mut gram, _) = self.normal_equations(threads)?;
-                let m = self.features;
-                // A ridge that is nothing beside the rows would not make it invertible.
-                let least = 1e-12 * (0..m).map(|i| gram[(i, i)]).fold(0.0, f64::max);
-                (0..m).for_each(|i| gram[(i, i)] += mu.max(least).max(f64::MIN_POSITIVE));
-                gram
-            }
-        };
-        let failed = |_| Error::failure("the features of all tasks have no Cholesky factor");
-        let factor = gram.llt(Side::Lower).map_err(failed)?;
-        Ok(Common {
-            mu,
-            factor,
-            by_rows,
-        })
+        match self.by_rows(mu) {
+            true => Common::new(mu, &self.gram_of_rows(mu)?, true),
+            false => Common::of_gram(mu, self.normal_equations(threads)?.0),
+        }
     }
 }
 
@@ -339,10 +314,33 @@ pub struct Common {
 }
 
 impl Common {
+    fn new(mu: f64, ridged: &Mat<f64>, by_rows: bool) -> Result<Self> {
+        let failed = |_| Error::failure("the features of all tasks have no Cholesky factor");
+        Ok(Common {
+            mu,
+            factor: ridged.llt(Side::Lower).map_err(failed)?,
+            by_rows,
+        })
+    }
+
+    /// From XᵀX over all rows.
+    pub(crate) fn of_gram(mu: f64, mut gram: Mat<f64>) -> Result<Self> {
+        let m = gram.nrows();
+        // A ridge that is nothing beside the rows would not make it invertible.
+        let least = 1e-12 * (0..m).map(|i| gram[(i, i)]).fold(0.0, f64::max);
+        (0..m).for_each(|i| gram[(i, i)] += mu.max(least).max(f64::MIN_POSITIVE));
+        Self::new(mu, &gram, false)
+    }
+
+    /// (XᵀX + μI)⁻¹ v, where it was made from XᵀX.
+    pub(super) fn solve_whole(&self, v: &Mat<f64>) -> Mat<f64> {
+        self.factor.solve(v)
+    }
+
     /// (XᵀX + μI)⁻¹ v, by the identity of Woodbury where rows are few.
     pub(super) fn solve(&self, tasks: &Tasks, v: &Mat<f64>) -> Mat<f64> {
         if !self.by_rows {
-            return self.factor.solve(v);
+            return self.solve_whole(v);
         }
         let (x, _) = tasks.rows(0..tasks.len());
         let inside = x.transpose() * self.factor.solve(x * v);
@@ -355,9 +353,30 @@ impl Common {
     }
 }
 
+/// A symmetric matrix from its upper part row by row, and a vector behind it.
+pub(crate) fn from_upper(numbers: &[f64], m: usize) -> (Mat<f64>, Mat<f64>) {
+    let (upper, right) = numbers.split_at(m * (m + 1) / 2);
+    let place = |i: usize, j: usize| i * m - i * (i + 1) / 2 + j;
+    let gram = Mat::from_fn(m, m, |i, j| upper[place(i.min(j), i.max(j))]);
+    (gram, Mat::from_fn(m, 1, |i, _| right[i]))
+}
+
+/// The leading eigenvectors of a symmetric matrix, as many as it has at most.
+pub(crate) fn leading(square: &Mat<f64>, rank: usize) -> Option<Mat<f64>> {
+    let (values, vectors) = symmetric::eigen(square)?;
+    let least = 1e-14 * values.last()?;
+    let rank = values
+        .iter()
+        .rev()
+        .take(rank)
+        .filter(|&&v| v > least.max(0.0))
+        .count();
+    Some(vectors.subcols(values.len() - rank, rank).to_owned())
+}
+
 /// (A + λI)⁻¹ b for A symmetric and never negative; the smallest solution where A
 /// is singular.
-fn solve_with_ridge(mut a: Mat<f64>, b: &Mat<f64>, lambda: f64) -> Mat<f64> {
+pub(crate) fn solve_with_ridge(mut a: Mat<f64>, b: &Mat<f64>, lambda: f64) -> Mat<f64> {
     let n = a.nrows();
     let largest = (0..n).map(|i| a[(i, i)]).fold(0.0, f64::max);
     for i in 0..n {

@@ -48,7 +48,9 @@ pub use metric::{
     Classified, Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricSolver,
     PairsFrom, StepSchedule, squared_distance_levels,
 };
-pub use multitask::{Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner};
+pub use multitask::{
+    Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner, TaskQuestion, TaskShard,
+};
 pub use online::Online;
 pub use pairs::{Pairs, PairsData, PairsSession, PairsSolver};
 pub use rank::Rank;

@@ -410,11 +410,13 @@ fn completion_goes_on_from_its_own_solution() {
             .fit_with::<f64>((&ratings).into(), from(&model))
             .unwrap();
         assert_eq!((fit.model.rank(), &fit.model.card.init[..]), (2, "model"));
-        near(&before, &predictions(&fit.model, &ratings), 0.02);
+        // The fit before ended where an iteration lowers the cost by 1e-12 of it.
+        let most = 1e-6;
+        near(&before, &predictions(&fit.model, &ratings), most);
         // Ids in another order are the same start.
         let other = turned();
         let again = task.fit_with::<f64>((&other).into(), from(&model)).unwrap();
-        near(&before, &predictions(&again.model, &ratings), 0.02);
+        near(&before, &predictions(&again.model, &ratings), most);
     }
     let online = Completion::new(Balanced)
         .solver(CompletionSolver::Online)
@@ -433,7 +435,7 @@ fn completion_goes_on_from_its_own_solution() {
     near(
         &predictions(&model, &ratings),
         &predictions(&fit.model, &ratings),
-        0.1,
+        0.02,
     );
 }
 

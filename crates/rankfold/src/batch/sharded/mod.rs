@@ -7,10 +7,14 @@
 //!
 //! Sums are made pair by pair in a binary tree over the numbers of shards ([`add`]), so that the
 //! result depends on how entries are cut, and not on who adds what. All of it is stateless: a
-//! shard that is lost is read again, and answers the same.
+//! shard that is lost is read again, and answers the same. Where the pattern of known entries counts
+//! a sweep has some smaller rounds more: while there is a [`State::question`], shards answer it.
 
 mod als;
 mod bayes;
+#[cfg(test)]
+mod oracle;
+mod pattern;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -74,7 +78,8 @@ impl<'a> Shard<'a> {
         })
     }
 
-    /// How many entries, their sum, and how many each column has.
+    /// How many entries, and their sum; how many rows have some, and the logarithms of their counts
+    /// and the squares of these summed; and how many entries each column has.
     pub fn counts(&self) -> Vec<f64> {
         let View {
             rows,
@@ -85,7 +90,9 @@ impl<'a> Shard<'a> {
             .map(|i| rows.line(i).1.iter().sum::<f64>())
             .sum();
         let each = (0..columns.len()).map(|j| columns.count(j) as f64);
-        [count as f64, sum].into_iter().chain(each).collect()
+        let logs = state::counts_of((0..rows.len()).map(|i| rows.count(i)));
+        let all = [count as f64, sum].into_iter().chain(logs);
+        all.chain(each).collect()
     }
 
     /// The squares of entries less a center, summed.
@@ -132,6 +139,20 @@ impl<'a> Shard<'a> {
             Method::Als { .. } => Ok((als::answer(self, state), Vec::new())),
             Method::Bayes { .. } => Ok(bayes::answer(self, state, weights)),
         }
+    }
+
+    /// The part of the shard in what follows from a [`State::question`].
+    pub fn pattern(&self, question: &[f64]) -> Result<Vec<f64>> {
+        let columns = self.entries.columns.len();
+        let each = question.len() / columns.max(1);
+        if each == 0 || !each.is_multiple_of(2) || each * columns != question.len() {
+            return Err(Error::input(format!(
+                "a question of {} numbers for {columns} columns",
+                question.len()
+            )));
+        }
+        let view = self.entries;
+        Ok(pattern::answer(view, question, each / 2, self.threads))
     }
 
     /// The rows that follow from a state.

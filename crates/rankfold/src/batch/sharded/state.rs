@@ -1,9 +1,11 @@
 //! What all shards are told: the columns, and what is common to all.
 
+use super::pattern::{self, Asking, Told};
 use super::{als, bayes};
 use crate::aligned::Aligned;
 use crate::batch::bayes::{LEAST_SWEEPS, first_precision};
 use crate::batch::moments::{Layout, random_start};
+use crate::batch::pattern::{POWERS, Powers, log_count};
 use crate::random::normal_at;
 use crate::{Error, Result};
 use faer::Mat;
@@ -23,22 +25,25 @@ pub enum Method {
     Bayes {
         /// Whether factors that explain nothing are dropped.
         prune: bool,
+        /// Whether the pattern of known entries tells of rows and columns.
+        implicit: bool,
     },
 }
 
 /// The prior of rows or of columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Prior {
+    /// What counts tell of rows: one times d, or a line for each power.
     pub mean: Vec<f64>,
     /// d×d, row by row.
     pub precision: Vec<f64>,
 }
 
 impl Prior {
-    pub fn first(layout: Layout) -> Self {
+    pub fn first(layout: Layout, used: usize) -> Self {
         let (d, first) = (layout.d, first_precision(layout));
         Prior {
-            mean: vec![0.0; d],
+            mean: vec![0.0; used * d],
             precision: (0..d * d).map(|i| first[(i / d, i % d)]).collect(),
         }
     }
@@ -72,6 +77,11 @@ pub struct State {
     pub(super) before: f64,
     /// Of rows and of columns.
     pub(super) priors: [Prior; 2],
+    pub(super) powers: [Powers; 2],
+    /// What the pattern tells of rows and of columns, where it counts.
+    pub(super) told: Option<[Told; 2]>,
+    /// Questions that are open in the middle of a sweep.
+    pub(super) asking: Option<Box<Asking>>,
     /// Factors of columns, and biases at last; of ALS.
     pub(super) columns: Vec<f64>,
     /// Moments and weights of columns; of Bayes.
@@ -94,10 +104,11 @@ struct Head {
     /// Without it there was none.
     before: Option<f64>,
     priors: [Prior; 2],
+    powers: [Powers; 2],
     columns: usize,
 }
 
-const MAGIC: &[u8; 8] = b"rfshard1";
+const MAGIC: &[u8; 8] = b"rfshard2";
 
 impl State {
     /// Before the first sweep. `counts` are those of [`Shard::counts`](super::Shard::counts), added
@@ -109,13 +120,21 @@ impl State {
         squares: f64,
         seed: u64,
     ) -> Result<Self> {
-        let [entries, sum, each @ ..] = counts else {
+        let [entries, sum, seen, logs, squared, each @ ..] = counts else {
             return Err(Error::input("counts of no columns"));
         };
         if rank == 0 || *entries < 1.0 || each.is_empty() {
             return Err(Error::input("expected entries, and a rank of 1 at least"));
         }
         let layout = Layout::new(rank, biases);
+        let implicit = matches!(method, Method::Bayes { implicit: true, .. });
+        let used = if implicit { POWERS } else { 1 };
+        let columns = counts_of(each.iter().map(|n| *n as usize));
+        let powers = [[*seen, *logs, *squared], columns].map(|[seen, sum, squares]| {
+            let mean = sum / seen.max(1.0);
+            Powers::new(mean, squares / seen.max(1.0) - mean * mean)
+        });
+        let told = || Told::zero(each.len(), layout.d);
         let spread = (squares / entries).sqrt();
         let spread = if spread > 0.0 { spread } else { 1.0 };
         let mut out = State {
@@ -130,7 +149,10 @@ impl State {
             spread,
             tau: 1.0,
             before: f64::INFINITY,
-            priors: [Prior::first(layout), Prior::first(layout)],
+            priors: [Prior::first(layout, used), Prior::first(layout, used)],
+            powers,
+            told: implicit.then(|| [told(), told()]),
+            asking: None,
             columns: Vec::new(),
             moments: Aligned::new(),
             weights: Vec::new(),
@@ -157,29 +179,52 @@ impl State {
 
     /// How many numbers an answer of a shard has.
     pub fn answer_len(&self) -> usize {
-        let layout = Layout::new(self.rank, self.biases);
         let columns = self.counts.len();
         match self.method {
-            Method::Als { .. } => columns * als::length(layout.d) + 1,
-            Method::Bayes { .. } => columns * bayes::length(layout) + bayes::tail(layout),
+            Method::Als { .. } => columns * als::length(self.layout().d) + 1,
+            Method::Bayes { .. } => columns * bayes::length(self) + bayes::tail(self),
+        }
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        Layout::new(self.rank, self.biases)
+    }
+
+    /// How many powers of counts tell of rows.
+    pub(super) fn used(&self) -> usize {
+        self.told.as_ref().map_or(1, |_| POWERS)
+    }
+
+    /// Room for an expected row.
+    pub(super) fn expected_width(&self) -> usize {
+        let told = self.told.as_ref();
+        told.map_or(self.layout().d, |told| told[0].weights.width)
+    }
+
+    /// Adds what a count tells of a row, or of a column.
+    pub(super) fn add_common(&self, side: usize, count: usize, expected: &mut [f64]) {
+        let d = self.layout().d;
+        let powers = self.powers[side].of(count);
+        let lines = self.priors[side].mean.chunks_exact(d);
+        for (f, line) in powers.iter().zip(lines) {
+            expected.iter_mut().zip(line).for_each(|(e, c)| *e += f * c);
         }
     }
 
     /// One sweep, from the answers of all shards added up. Gives the cost of ALS, or the noise
-    /// that Bayes found.
+    /// that Bayes found. The sweep goes on while there is a [`State::question`].
     pub fn step(&mut self, answer: &[f64], threads: usize) -> Result<f64> {
-        if answer.len() != self.answer_len() || !answer.iter().all(|v| v.is_finite()) {
-            return Err(Error::input(format!(
-                "an answer of {} numbers: expected {} finite ones",
-                answer.len(),
-                self.answer_len()
-            )));
+        if self.has_question() {
+            return Err(Error::input("a question of the sweep before is open"));
         }
+        check_answer(answer, self.answer_len())?;
         let cost = match self.method {
-            Method::Als { .. } => als::step(self, answer, threads),
+            Method::Als { .. } => {
+                self.iteration += 1;
+                als::step(self, answer, threads)
+            }
             Method::Bayes { .. } => bayes::step(self, answer, threads),
         };
-        self.iteration += 1;
         self.costs.push(cost);
         match cost.is_finite() {
             true => Ok(cost),
@@ -187,6 +232,26 @@ impl State {
                 "the fit ended with numbers that are not finite: more regularization may help",
             )),
         }
+    }
+
+    /// Whether the sweep is not done yet.
+    pub fn has_question(&self) -> bool {
+        self.asking.is_some()
+    }
+
+    /// What all shards are asked before the sweep is done, if anything: a line for each column.
+    pub fn question(&self) -> Option<Vec<f64>> {
+        self.asking.as_ref().map(|asking| asking.question())
+    }
+
+    /// Goes on from the answers of all shards to the question, added up.
+    pub fn hear(&mut self, answer: &[f64]) -> Result<()> {
+        if !self.has_question() {
+            return Err(Error::input("an answer to no question"));
+        }
+        check_answer(answer, 2 * self.layout().d * self.counts.len())?;
+        bayes::hear(self, answer);
+        Ok(())
     }
 
     /// Whether a sweep changes next to nothing: the cost by less than this share, or the noise.
@@ -229,8 +294,10 @@ impl State {
         }
     }
 
-    /// The bytes that shards are sent, and from which a run goes on.
+    /// The bytes that shards are sent, and from which a run goes on. Not in the middle of a sweep.
+    #[track_caller]
     pub fn to_bytes(&self) -> Vec<u8> {
+        assert!(!self.has_question(), "a question of the sweep is open");
         let head = Head {
             method: self.method,
             rank: self.rank,
@@ -243,6 +310,7 @@ impl State {
             tau: self.tau,
             before: self.before.is_finite().then_some(self.before),
             priors: self.priors.clone(),
+            powers: self.powers,
             columns: self.counts.len(),
         };
         let head = serde_json::to_vec(&head).unwrap_or_default();
@@ -251,6 +319,13 @@ impl State {
         out.extend_from_slice(&head);
         let f64s = self.counts.iter().chain(&self.columns);
         f64s.for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
+        for told in self.told.iter().flatten() {
+            for rows in [&told.weights, &told.product] {
+                let numbers = pattern::flat(rows, self.layout().d);
+                let bytes = numbers.iter().flat_map(|v| v.to_le_bytes());
+                out.extend(bytes);
+            }
+        }
         let f32s = self.weights.iter().chain(self.moments.iter());
         f32s.for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
         out
@@ -270,12 +345,14 @@ impl State {
         }
         let layout = Layout::new(head.rank, head.biases);
         let d = layout.d;
-        let sound = |p: &Prior| p.mean.len() == d && p.precision.len() == d * d;
+        let implicit = matches!(head.method, Method::Bayes { implicit: true, .. });
+        let used = if implicit { POWERS } else { 1 };
+        let sound = |p: &Prior| p.mean.len() == used * d && p.precision.len() == d * d;
         let (n, als) = (head.columns, matches!(head.method, Method::Als { .. }));
         // Sizes are checked against the bytes that are there before anything is allocated.
         let (long, short) = match als {
             true => (1 + d, 0),
-            false => (1, 1 + layout.width),
+            false => (1 + if implicit { 4 * d } else { 0 }, 1 + layout.width),
         };
         let wanted = n.checked_mul(8 * long + 4 * short);
         if !head.priors.iter().all(sound) || wanted != Some(rest.len()) {
@@ -307,6 +384,13 @@ impl State {
             }
             moments.copy_from_slice(&f32s[n..]);
         }
+        let told = |at: usize| {
+            let rows = |at: usize| pattern::from_flat(&f64s[n + at * n * d..][..n * d], d);
+            Told {
+                weights: rows(at),
+                product: rows(at + 1),
+            }
+        };
         Ok(State {
             method: head.method,
             rank: head.rank,
@@ -320,9 +404,30 @@ impl State {
             tau: head.tau,
             before: head.before.unwrap_or(f64::INFINITY),
             priors: head.priors,
-            columns: f64s[n..].to_vec(),
+            powers: head.powers,
+            told: implicit.then(|| [told(0), told(2)]),
+            asking: None,
+            columns: f64s[n..if als { f64s.len() } else { n }].to_vec(),
             weights: f32s[..if als { 0 } else { n }].to_vec(),
             moments,
         })
     }
+}
+
+fn check_answer(answer: &[f64], expected: usize) -> Result<()> {
+    match answer.len() == expected && answer.iter().all(|v| v.is_finite()) {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "an answer of {} numbers: expected {expected} finite ones",
+            answer.len()
+        ))),
+    }
+}
+
+/// How many lines have entries, and sums of the logarithms of how many, and of their squares.
+pub(super) fn counts_of(lines: impl Iterator<Item = usize>) -> [f64; 3] {
+    let logs = lines.filter(|n| *n > 0).map(log_count);
+    logs.fold([0.0; 3], |[seen, sum, squares], log| {
+        [seen + 1.0, sum + log, squares + log * log]
+    })
 }

@@ -6,6 +6,8 @@
 //! factors, (n + m) k² each.
 
 mod beside;
+mod choices;
+mod diagonal;
 mod maps;
 mod mean;
 mod ratings;
@@ -132,9 +134,8 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
         }
         let why = match &model.knowledge {
             Knowledge::Multitask(_) => Some("a model of tasks keeps its rows in its subspace"),
-            Knowledge::Recommend(_) => Some("a model of choices keeps its users in its subspace"),
-            _ if model.has_confidence() => {
-                Some("how sure it is of W depends on the data of the other parts")
+            _ if model.storage().form == "factored-gaussian" => {
+                Some("sums of such distributions are none of them (those of `aroma-diagonal` are)")
             }
             _ => None,
         };
@@ -161,7 +162,10 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
             ));
         }
     }
-    Ok(())
+    match first.knowledge {
+        Knowledge::Recommend(_) => choices::check(models),
+        _ => Ok(()),
+    }
 }
 
 /// How much a model counts: examples of online learners; the iterations of others say nothing
@@ -209,6 +213,10 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
         let found = match &models[i].knowledge {
             Knowledge::Completion(known) => Some(&known.biases.count[usize::from(right)]),
             Knowledge::Ranking(known) if right => Some(&known.prior.count),
+            Knowledge::Recommend(known) => {
+                let often = known.popularity.iter();
+                return often.map(|&n| given(i) * n.max(1e-3)).collect();
+            }
             _ => None,
         };
         match found {
@@ -222,7 +230,16 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
     };
     let mut notes = Vec::new();
     let (form, lost) = match forms[0] {
+        FormRef::Full(_) | FormRef::Diagonal(_) if options.rank.is_some() => {
+            let message = "is of no use for a full matrix: expected none";
+            return Err(Error::option("rank", message));
+        }
         FormRef::Full(_) => (full(&forms, [&left, &right], &examples)?, 0.0),
+        FormRef::Diagonal(_) => {
+            let given: Vec<f64> = (0..models.len()).map(given).collect();
+            let found = diagonal::joined(&forms, [&left, &right], &given)?;
+            (Form::Diagonal(found), 0.0)
+        }
         first => {
             let entries = (left.size + right.size) as u128 * first.rank() as u128;
             memory::require(
@@ -293,6 +310,11 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
         Knowledge::Completion(_) => {
             let known = ratings::joined(models, [&left, &right], options, &mut notes)?;
             Knowledge::Completion(ratings::folded(known, &model)?)
+        }
+        Knowledge::Recommend(_) => {
+            let (form, known) = choices::joined(models, &left, &model, options)?;
+            model.form = form;
+            Knowledge::Recommend(known)
         }
         _ => beside::joined(models, [&left, &right], &examples)?,
     };

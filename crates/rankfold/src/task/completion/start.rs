@@ -1,10 +1,11 @@
 //! Completion from a model: its W and its biases, for users and items of the same names.
 
 use super::fit::biases_only;
-use super::{Completion, Ranks};
-use crate::batch::{Fitted, Observed, Part};
+use super::{Completion, CompletionLearner, Ranks};
+use crate::batch::{Fitted, Lines, Observed, Part, View};
 use crate::data::Features;
 use crate::form::Side;
+use crate::linalg::symmetric;
 use crate::model::{Knowledge, Preprocess};
 use crate::task::start::{Side as SideOf, Start};
 use crate::{Error, Ids, Result};
@@ -94,6 +95,9 @@ impl Completion {
         let of_model = rank.min(start.model().rank());
         let found = start.factors(&sides[0], Some(&sides[1]), of_model, self.seed)?;
         let mut blocks = Vec::from(found.factors);
+        if self.learner == CompletionLearner::Als {
+            self.take_least_penalty(&mut blocks, entries);
+        }
         if let Some(theirs) = &known.biases.bias {
             let usual = biases_only(entries.part(Part::All), true, self.thread_count());
             let usual = usual.biases.expect("asked for biases");
@@ -111,5 +115,34 @@ impl Completion {
         }
         blocks.push(Mat::from_fn(1, 1, |_, _| rank as f64));
         Ok((blocks, found.note))
+    }
+
+    /// Turns factors L and R of W to those of the same W with the least penalty Σ nᵖ ‖row‖², where
+    /// least squares ends: L G and R G⁻¹ with G² A G² = B for A = LᵀNL and B = RᵀNR.
+    fn take_least_penalty(&self, factors: &mut [Mat<f64>], entries: &Observed) {
+        let View { rows, columns, .. } = entries.part(Part::All);
+        let penalty = |m: &Mat<f64>, lines: Lines<'_>| {
+            let weight = |i: usize| (lines.count(i) as f64).powf(self.penalty_power);
+            let weighted = Mat::from_fn(m.nrows(), m.ncols(), |i, j| match lines.count(i) {
+                0 => 0.0,
+                _ => weight(i) * m[(i, j)],
+            });
+            symmetric::part(&(m.transpose() * weighted))
+        };
+        let [left, right] = factors else { return };
+        let (a, b) = (penalty(left, rows), penalty(right, columns));
+        let turn = || {
+            let (root, inverse) = (symmetric::power(&a, 0.5)?, symmetric::power(&a, -0.5)?);
+            let middle = symmetric::power(&symmetric::part(&(&root * &b * &root)), 0.5)?;
+            let square = symmetric::part(&(&inverse * middle * &inverse));
+            Some((
+                symmetric::power(&square, 0.5)?,
+                symmetric::power(&square, -0.5)?,
+            ))
+        };
+        // Without full rank any factors are as good.
+        if let Some((turn, back)) = turn() {
+            (*left, *right) = (&*left * turn, &*right * back);
+        }
     }
 }

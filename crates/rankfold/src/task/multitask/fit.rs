@@ -26,6 +26,16 @@ const STAGE_DECREASE: f64 = 1e-6;
 /// The purpose of random columns of a subspace.
 const RANDOM_COLUMNS: u64 = 0x7a5c;
 
+/// A subspace of this rank: where the targets point to fewer directions, random ones for the rest.
+pub(super) fn completed(known: Option<Mat<f64>>, rank: usize, seed: u64) -> Result<Mat<f64>> {
+    let u = known.and_then(|known| {
+        let entry = |i, j| normal_at(seed, RANDOM_COLUMNS, i as u64, j as u64);
+        let random = Mat::from_fn(known.nrows(), rank - known.ncols(), entry);
+        qf(&beside(&known, &random))
+    });
+    u.ok_or_else(|| Error::failure("no subspace to start from was found"))
+}
+
 /// A subspace, and the common weights where there are some.
 pub(super) struct Learned {
     pub at: Vec<Mat<f64>>,
@@ -135,15 +145,7 @@ impl Ground {
             None => self.tasks.start(self.rank, c.as_ref()),
             Some((u, _)) => Some(scaled(u, u.ncols().min(self.rank))),
         };
-        let u = known.and_then(|known| {
-            // Where the targets point to fewer directions, random ones for the rest.
-            let entry = |i, j| normal_at(self.seed, RANDOM_COLUMNS, i as u64, j as u64);
-            let more = self.rank - known.ncols();
-            let random = Mat::from_fn(self.tasks.features(), more, entry);
-            qf(&beside(&known, &random))
-        });
-        let u = u.ok_or_else(|| Error::failure("no subspace to start from was found"))?;
-        let mut at = vec![u];
+        let mut at = vec![completed(known, self.rank, self.seed)?];
         at.extend(c);
         Ok(at)
     }

@@ -7,10 +7,12 @@ mod fit;
 mod frame;
 mod mixed;
 mod online;
+mod sharded;
 mod shares;
 mod start;
 
 pub use online::TaskLearner;
+pub use sharded::{TaskQuestion, TaskShard};
 pub(crate) use shares::Shares;
 
 use super::course::Course;
@@ -22,7 +24,10 @@ use super::start::StartInit;
 use super::{Learn, check_validation, threads};
 use crate::batch::{Ended, Solver, SolverState};
 use crate::data::{FeatureMap, TaskColumns, TaskRows};
-use crate::model::{Knowledge, Metrics, Model, MultitaskCard, Standardize, TaskSpace, principal};
+use crate::model::{
+    Knowledge, Metrics, Model, Moments, MultitaskCard, Preprocess, Standardize, TaskFit, TaskSpace,
+    principal,
+};
 use crate::options::Options;
 use crate::{Error, Ids, Result, Rows, choices, options};
 use evaluation::Judge;
@@ -693,60 +698,24 @@ impl<'a> Work<'a> {
         chosen: Option<TaskTrial>,
     ) -> Result<MultitaskFit> {
         let frame = &ground.frame;
-        let weights_of = |learned: &Learned| {
+        let fits = |learned: &Learned| {
             let (moments, fits) = learned.tasks(frame, tasks.clone());
-            let r = learned.at[0].ncols();
-            let weights = Mat::from_fn(fits.len(), r, |t, k| fits[t].weights[k]);
-            (moments, fits, weights)
+            Ok(TaskFits {
+                moments,
+                fits,
+                factors: frame.factors_of_all(tasks.clone()),
+            })
         };
-        let (_, _, weights) = weights_of(&learned);
-        let finite = learned.at.iter().all(Mat::is_all_finite) && weights.is_all_finite();
-        let turned = finite
-            .then(|| principal(&learned.at[0], &weights))
-            .flatten();
-        let (u, kept) = turned.ok_or_else(no_numbers)?;
-        if kept == 0 {
-            return Err(Error::input(
-                "no task has weights of its own: the targets are all the same, or too few",
-            ));
-        }
-        learned.at[0] = u;
-        let (moments, fits, weights) = weights_of(&learned);
-        let y = learned.at[0].ncols() + 1;
-        let constant = moments.iter().filter(|m| m.variance(y) == 0.0).count();
-        let options = self.options;
-        let common = learned.at.get(1);
-        let space = TaskSpace {
-            common: common.map(|c| (0..c.nrows()).map(|i| c[(i, 0)]).collect()),
-            bias: fits.iter().map(|fit| fit.bias).collect(),
-            scale: fits.iter().map(|fit| fit.scale).collect(),
-            moments,
-            factors: frame.factors_of_all(tasks.clone()),
-            usual_factors: frame.usual_factors.clone(),
-        };
-        let usual = TaskColumns::default();
-        let columns = columns.unwrap_or(&usual);
-        let card = MultitaskCard {
-            solver: options.solver.name().into(),
-            task_column: columns.task.clone(),
-            target_column: columns.target.clone(),
-            ignored_columns: columns.ignored.clone(),
-            standardize,
-            common_ridge: options.common_ridge_or_none(),
-            prior: learned.prior,
-        };
+        let fits = turned(&mut learned, fits)?;
         let mut names = Ids::new();
         tasks.for_each(|t| _ = names.intern(self.data.names.get(t as u32)));
         let names = (self.data.features.clone(), names);
-        let preprocess = frame.preprocess.clone();
-        let mut model = Model::multitask(&learned.at[0], &weights, names, preprocess, space, card)?;
-        model.card.seed = options.seed;
-        model.card.init = match options.init {
-            StartInit::Own => "spectral".into(),
-            StartInit::Model => options.init.name().into(),
-        };
-        model.card.counters.steps = learned.iterations as u64;
-        model.card.counters.updates = learned.iterations as u64;
+        let scaled = (&frame.preprocess, frame.usual_factors.clone(), standardize);
+        let constant = fits.constant();
+        let kept = learned.at[0].ncols();
+        let model = self
+            .options
+            .model_of(&learned, fits, names, scaled, columns)?;
         // Of a model that is not the one that was judged there is nothing to say.
         let chosen = chosen.filter(|_| learned.ended != Ended::Interrupted);
         let metrics = chosen.map(|trial| ("nmse".to_owned(), trial.nmse));
@@ -758,6 +727,91 @@ impl<'a> Work<'a> {
             lost_rank: (kept < ground.rank).then_some(ground.rank),
             constant_tasks: constant,
         })
+    }
+}
+
+/// What follows for some tasks from a subspace.
+struct TaskFits {
+    moments: Vec<Moments>,
+    fits: Vec<TaskFit>,
+    /// By what features are multiplied, task by task.
+    factors: Option<Vec<f64>>,
+}
+
+impl TaskFits {
+    fn weights(&self, rank: usize) -> Mat<f64> {
+        Mat::from_fn(self.fits.len(), rank, |t, k| self.fits[t].weights[k])
+    }
+
+    /// How many tasks have targets that are all the same.
+    fn constant(&self) -> usize {
+        let of_targets = |m: &&Moments| m.variance(m.mean.len() - 1) == 0.0;
+        self.moments.iter().filter(of_targets).count()
+    }
+}
+
+/// Turns a subspace to the axes of the weights, without those that no task uses. Gives what
+/// follows for the tasks then.
+fn turned(
+    learned: &mut Learned,
+    mut fits: impl FnMut(&Learned) -> Result<TaskFits>,
+) -> Result<TaskFits> {
+    let weights = fits(learned)?.weights(learned.at[0].ncols());
+    let finite = learned.at.iter().all(Mat::is_all_finite) && weights.is_all_finite();
+    let turned = finite
+        .then(|| principal(&learned.at[0], &weights))
+        .flatten();
+    let (u, kept) = turned.ok_or_else(no_numbers)?;
+    if kept == 0 {
+        return Err(Error::input(
+            "no task has weights of its own: the targets are all the same, or too few",
+        ));
+    }
+    learned.at[0] = u;
+    fits(learned)
+}
+
+impl Multitask {
+    /// The model of what was learned.
+    fn model_of(
+        &self,
+        learned: &Learned,
+        found: TaskFits,
+        names: (Ids, Ids),
+        (preprocess, usual_factors, standardize): (&Preprocess, Option<Vec<f64>>, Standardize),
+        columns: Option<&TaskColumns>,
+    ) -> Result<Model> {
+        let weights = found.weights(learned.at[0].ncols());
+        let common = learned.at.get(1);
+        let space = TaskSpace {
+            common: common.map(|c| (0..c.nrows()).map(|i| c[(i, 0)]).collect()),
+            bias: found.fits.iter().map(|fit| fit.bias).collect(),
+            scale: found.fits.iter().map(|fit| fit.scale).collect(),
+            moments: found.moments,
+            factors: found.factors,
+            usual_factors,
+        };
+        let usual = TaskColumns::default();
+        let columns = columns.unwrap_or(&usual);
+        let card = MultitaskCard {
+            solver: self.solver.name().into(),
+            task_column: columns.task.clone(),
+            target_column: columns.target.clone(),
+            ignored_columns: columns.ignored.clone(),
+            standardize,
+            common_ridge: self.common_ridge_or_none(),
+            prior: learned.prior,
+        };
+        let preprocess = preprocess.clone();
+        let mut model = Model::multitask(&learned.at[0], &weights, names, preprocess, space, card)?;
+        model.card.seed = self.seed;
+        model.card.init = match self.init {
+            StartInit::Own => "spectral".into(),
+            StartInit::Model => self.init.name().into(),
+        };
+        model.card.counters.steps = learned.iterations as u64;
+        model.card.counters.updates = learned.iterations as u64;
+        Ok(model)
     }
 }
 
