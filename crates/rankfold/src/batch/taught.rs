@@ -22,7 +22,7 @@ use super::item_regression::{ENCODER_STEPS, ItemFactors, ItemRegression, conjuga
 use super::normal::Normal;
 use super::rowwise::Rowwise;
 use crate::Result;
-use crate::kernel::{dot, gather, padded};
+use crate::kernel::{dot, gather};
 use crate::linalg::{Square, invert_definite};
 use crate::manifold::thin_qr;
 use crate::parallel::{map_blocks, map_rows};
@@ -134,8 +134,8 @@ impl Taught<'_> {
         common.add_diagonal(RIDGE * share);
         // ε EᵀXᵀDX W, an item a row.
         let aims = self.times_full(&gram, true);
-        let width = padded(k);
         let mut rows: Rowwise = Rowwise::zero(users.rows(), k);
+        let width = rows.width;
         let pairs = rows.data.chunks_exact_mut(width).zip(&self.roots);
         for ((to, root), from) in pairs.zip(users.data.chunks_exact(users.width)) {
             to.iter_mut()

@@ -59,7 +59,7 @@ pub use ranking::{
     multilabel_hinge, warp,
 };
 pub use recommend::{
-    ChoiceLearner, ListBaseline, Recommend, RecommendData, RecommendLearner, UserLists,
+    ChoiceLearner, ListBaseline, Recommend, RecommendData, RecommendLearner, Teacher, UserLists,
 };
 pub use run::{Baseline, CurvePoint, Evaluation, Event, Fit, Report, Run, Stop, Trial, Unit};
 pub use session::{Session, Snapshot, Validated, Work};

@@ -9,7 +9,7 @@ use rankfold::task::{
     CompletionInit, CompletionLearner, CompletionSolver, Event, Fit, Init, KernelData, KernelInit,
     Learn, Map, MapData, MetricData, MetricInit, MetricLearner, MetricSolver, PairsData,
     PairsSolver, RankingData, RatingData, RecommendData, RecommendLearner, Run, SimilarityData,
-    Start, StartInit, TaskData, TrainingData,
+    Start, StartInit, TaskData, Teacher, TrainingData,
 };
 use rankfold::{
     Completion, Error, Ids, Kernel, Metric, Model, Multitask, Pairs, Ranking, Real, Recommend,
@@ -553,7 +553,10 @@ fn subspaces_and_encoders_of_models_are_starts() {
     for learner in [RecommendLearner::Items, RecommendLearner::Als] {
         let task = Recommend::new(learner);
         let task = match learner {
-            RecommendLearner::Items => task.regularization(0.2).own_share(0.0),
+            RecommendLearner::Items => task
+                .regularization(0.2)
+                .own_share(0.0)
+                .teacher(Teacher::None),
             _ => task.regularization(0.02),
         };
         let long = task.clone().rank(3).iterations(200);

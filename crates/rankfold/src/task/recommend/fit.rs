@@ -681,25 +681,28 @@ impl Fitting<'_> {
             None => start.or_else(|| self.item_start(&problem)),
         };
         let encoder = encoder.filter(|e| e.nrows() == chosen.items() && e.ncols() == self.rank);
-        let mut now = encoder.and_then(|e| problem.decode(e)).ok_or_else(lost)?;
+        let encoder = encoder.ok_or_else(lost)?;
         let mut taught = None;
+        let begun = match done > sweeps {
+            false => problem.decode(encoder),
+            true => taught.insert(problem.taught()?).decode(encoder),
+        };
+        let mut now = begun.ok_or_else(lost)?;
         for number in done + 1..=sweeps + extra {
-            // Where choices say nothing of each other, there is nothing to turn.
-            let next = match number > sweeps {
-                false => problem.sweep(&now),
-                true => {
-                    let taught = match &mut taught {
-                        Some(taught) => taught,
-                        none => {
-                            let taught = none.insert(problem.taught()?);
-                            now = taught.decode(now.encoder.clone()).unwrap_or(now);
-                            taught
-                        }
-                    };
-                    taught.sweep(&now)
+            let next = match (number > sweeps, &taught) {
+                // Where choices say nothing of each other, there is nothing to turn.
+                (false, _) => Some(problem.sweep(&now).unwrap_or_else(|| now.clone())),
+                (true, Some(taught)) => taught.sweep(&now),
+                (true, None) => {
+                    let taught = taught.insert(problem.taught()?);
+                    let begun = taught.decode(now.encoder.clone());
+                    begun.and_then(|begun| taught.sweep(&begun))
                 }
             };
-            now = next.unwrap_or(now);
+            let Some(next) = next else {
+                break;
+            };
+            now = next;
             let cost = match number > sweeps {
                 true => problem.cost(&now.encoder, &now.decoder),
                 false => now.cost,

@@ -107,7 +107,7 @@ options! {
             for "`items`" if |o| o.learner == RecommendLearner::Items;
         /// What `items` is fitted to in the end.
         teacher: Teacher = Teacher::Auto,
-            for "`items`" if |o| matches!(o.learner, RecommendLearner::Items | RecommendLearner::Auto);
+            for "`items`" if |o| o.learner == RecommendLearner::Items;
         /// What weights mean, and how often an item was chosen.
         weights: WeightScale = WeightScale::Log;
         /// After how many choices of a user an earlier one counts half [default: never].
