@@ -88,6 +88,46 @@ fn new_rows_get_classes_by_their_neighbors() {
 }
 
 #[test]
+fn columns_of_tables_are_standardized_where_that_is_better() {
+    let place = Place::new();
+    // The class is in the first column, and the second has noise of another unit.
+    let noise = |i: usize| (i * 7919 % 101) as f64 / 101.0 - 0.5;
+    let table = |first: usize| -> String {
+        let row = |i: usize| {
+            let class = i % 2;
+            let signal = class as f64 + 0.2 * noise(i);
+            format!("{class},{signal:.4},{:.2}\n", 1e4 * noise(i + 1000))
+        };
+        let rows: String = (first..first + 60).map(row).collect();
+        format!("label,signal,noise\n{rows}")
+    };
+    place.write("train.csv", table(0));
+    place.write("test.csv", table(60));
+    let command = ["train", "metric", "train.csv", "-o", "m", "--rank", "1"];
+    let told = "columns are standardized, which is better on held-out rows";
+    let said = place.run(&command);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains(told), "{}", said.stderr);
+    let eval = ["eval", "m", "test.csv", "--train", "train.csv", "--json"];
+    let error = |found: &str| place.run(&eval).json()["metrics"][found].as_f64().unwrap();
+    assert!(error("knn_error") < 0.05);
+    let said = place.run(&[&command[..], &["--standardize", "none"]].concat());
+    assert!(
+        said.code == 0 && !said.stderr.contains(told),
+        "{}",
+        said.stderr
+    );
+    // One class, and classes of one row each, leave nothing to choose by.
+    place.write("few.csv", "label,signal,noise\na,1,2\nb,2,1\n");
+    let said = place.run(&["train", "metric", "few.csv", "-o", "f"]);
+    assert!(
+        said.code <= 2 && !said.stderr.contains(told),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
 fn every_learner_beats_euclidean_distances() {
     let place = place();
     for learner in [
@@ -105,7 +145,9 @@ fn every_learner_beats_euclidean_distances() {
         "--learner lego",
     ] {
         let more: Vec<&str> = learner.split(' ').collect();
-        let said = train(&place, &[&more[..], &["--json"]].concat());
+        // Columns of one scale would leave Euclidean distances nothing to lose.
+        let raw = ["--standardize", "none", "--json"];
+        let said = train(&place, &[&more[..], &raw].concat());
         assert_eq!(said.code, 0, "{learner}: {}", said.stderr);
         let report = said.json();
         assert_eq!(report["task"], "metric");

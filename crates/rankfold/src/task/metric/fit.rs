@@ -18,7 +18,6 @@ use crate::model::{
 };
 use crate::online::Shape;
 use crate::random::splitmix64;
-use crate::task::check_validation;
 use crate::task::course::Course;
 use crate::task::driver::Driver;
 use crate::task::hold_out::hold_out_some;
@@ -26,6 +25,7 @@ use crate::task::inputs::{Things, renamed};
 use crate::task::rank_for;
 use crate::task::run::{Baseline, CurvePoint, Fit, Run, Trial};
 use crate::task::similarity::classes;
+use crate::task::{check_patience, check_validation};
 use crate::{Error, Real, Result, memory};
 use faer::Mat;
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,10 @@ impl Metric {
         data: MetricData<'_, R>,
         mut run: Run<'_>,
     ) -> Result<Fit> {
+        check_patience(
+            self.patience,
+            data.valid.is_some() || self.valid_fraction > 0.0,
+        )?;
         let setup = self.scaled(data, &mut run)?;
         setup.fit(data.constraints, run)
     }
@@ -586,25 +590,28 @@ impl<'a, R: Real> Setup<'a, R> {
     }
 
     /// How wrong the nearest rows of held-out ones are at the best start; nothing where rows
-    /// are of one class, or too few to hold any out.
-    pub fn promise(&self) -> Result<Option<f64>> {
+    /// are of one class, too few to hold any out, or have no start.
+    pub fn promise(&self) -> Option<f64> {
         let classes = self.train.classes.as_deref().unwrap_or_default();
         if classes.iter().all(|c| *c == classes[0]) {
-            return Ok(None);
+            return None;
         }
-        let rank = self.rank()?;
+        let rank = self.rank().ok()?;
         let mut scores: Vec<f64> = Vec::new();
-        for (train, test) in self.held_out()? {
+        for (train, test) in self.held_out().ok()? {
             let directions = Directions::new(&train.points, self.options.thread_count());
             let mut starts = Vec::new();
             for init in self.starts(rank, false) {
                 if init != MetricInit::ClassMeans {
-                    starts.push(self.factor(&train, &directions, init, rank, SHRINKAGE)?);
+                    starts.push(
+                        self.factor(&train, &directions, init, rank, SHRINKAGE)
+                            .ok()?,
+                    );
                     continue;
                 }
-                let means = means(&directions, train.classes.as_deref(), rank)?;
+                let means = means(&directions, train.classes.as_deref(), rank).ok()?;
                 for shrinkage in SHRINKAGES {
-                    starts.push(means.start(shrinkage)?);
+                    starts.push(means.start(shrinkage).ok()?);
                 }
             }
             scores.resize(starts.len(), 0.0);
@@ -612,7 +619,7 @@ impl<'a, R: Real> Setup<'a, R> {
                 *score += self.disorder(&train, &test, start);
             }
         }
-        Ok(scores.into_iter().reduce(f64::min))
+        scores.into_iter().reduce(f64::min)
     }
 
     /// Parts to learn from, each with rows that judge it: those given, or some of its own.

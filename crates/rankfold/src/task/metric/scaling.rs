@@ -31,11 +31,11 @@ impl Metric {
             });
         }
         let plain = with(Scaling::None)?;
-        let Some(without) = plain.promise()? else {
+        let Some(without) = plain.promise() else {
             return Ok(plain);
         };
         let scaled = with(Scaling::Global)?;
-        if scaled.promise()?.is_none_or(|found| found >= without) {
+        if scaled.promise().is_none_or(|found| found >= without) {
             return Ok(plain);
         }
         run.note("columns are standardized, which is better on held-out rows");
