@@ -207,6 +207,12 @@ class Plan:
     shards: int
     sizes: tuple[int, int]
 
+    def settings(self) -> list[float]:
+        """What a run that goes on must have in common with the one before."""
+        switches = [self.biases, self.prune, self.implicit]
+        numbers = [self.rank, self.regularization, self.penalty_power, self.seed]
+        return [float(value) for value in [*switches, *numbers]]
+
 
 @dataclass
 class Run:
@@ -300,7 +306,8 @@ class Run:
         shape = np.asarray([plan.shards, *plan.sizes], dtype=np.int64)
         weights = {f"weights_{s}": own for s, own in enumerate(self.weights)}
         state = np.frombuffer(self.state.to_bytes(), dtype=np.uint8)
-        np.savez(out, state=state, shape=shape, learner=np.asarray(plan.learner), **weights)  # type: ignore[arg-type]
+        learner, settings = np.asarray(plan.learner), np.asarray(plan.settings())
+        np.savez(out, state=state, shape=shape, learner=learner, settings=settings, **weights)  # type: ignore[arg-type]
         return out.getvalue()
 
     @classmethod
@@ -310,6 +317,7 @@ class Run:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 found = [int(v) for v in archive["shape"]]
                 learner = str(archive["learner"])
+                settings = archive["settings"].tolist()
                 state = archive["state"].tobytes()
                 weights = [archive[f"weights_{s}"] for s in range(found[0])]
         except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
@@ -320,5 +328,10 @@ class Run:
                 f"resume: a checkpoint of {learner!r} with {found[0]} shards, {found[1]} users and "
                 f"{found[2]} items; expected {plan.learner!r} with {expected[0]}, {expected[1]} "
                 f"and {expected[2]}"
+            )
+        if settings != plan.settings():
+            raise ValueError(
+                "resume: the checkpoint was made with other values of rank, regularization, "
+                "penalty_power, no_bias, no_implicit or random_state"
             )
         return cls(plan, _rankfold.Shards.from_bytes(state), weights)

@@ -102,6 +102,9 @@ def test_a_run_is_resumed_from_its_checkpoint(local: None, tmp_path: Path) -> No
     assert bytes_of(resumed) == bytes_of(whole)
     with pytest.raises(ValueError, match="4 shards"):
         fitted(shards=5, actors=0, resume=str(path), **options)
+    other = {**options, "no_implicit": not options.get("no_implicit", False)}
+    with pytest.raises(ValueError, match="other values of rank"):
+        fitted(shards=4, actors=0, resume=str(path), **other)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="not the checkpoint"):
         fitted(shards=4, actors=0, resume=str(path), **options)

@@ -15,17 +15,17 @@
 //! - Given D, the normal equations of E are solved by some steps of conjugate gradients, each of
 //!   which costs a pass over X and over the heads, k numbers an entry.
 //!
-//! The full regression costs the cube of the items, once.
+//! The full regression costs the cube of the items, and heads the choices times the items, once.
 
 use super::chosen::{Chosen, single, times};
 use super::item_regression::{ENCODER_STEPS, ItemFactors, ItemRegression, conjugate_steps};
 use super::normal::Normal;
 use super::rowwise::Rowwise;
-use crate::Result;
 use crate::kernel::{dot, gather};
 use crate::linalg::{Square, invert_definite};
 use crate::manifold::thin_qr;
 use crate::parallel::{map_blocks, map_rows};
+use crate::{Result, memory};
 use faer::Mat;
 
 /// Items of a head, at most, and a share of all items where these are few.
@@ -61,11 +61,16 @@ struct Heads {
     by_item: Vec<(Vec<u32>, Vec<f64>)>,
 }
 
+/// Items of a head.
+fn length(items: usize) -> usize {
+    (items / SHARE_OF_ITEMS).clamp(LEAST_HEAD, HEAD)
+}
+
 impl Heads {
     /// The highest scores of each user; those of items are times √w.
     fn new(chosen: &Chosen, full: &Rowwise<f32>, roots: &[f64], threads: usize) -> Self {
         let (rows, items) = (chosen.by_user(), chosen.items());
-        let length = (items / SHARE_OF_ITEMS).clamp(LEAST_HEAD, HEAD);
+        let length = length(items);
         let blocks = map_blocks(rows.len(), BLOCK, threads, |users| {
             let mut sum = vec![0.0; full.width];
             let mut order: Vec<u32> = Vec::with_capacity(items);
@@ -109,6 +114,9 @@ impl Heads {
 impl<'a> ItemRegression<'a> {
     /// What this regression of full rank teaches; an error where there is no memory for it.
     pub fn taught(&self) -> Result<Taught<'a>> {
+        let users = self.chosen.by_user().len() as u128;
+        let heads = users * length(self.chosen.items()) as u128 * 32;
+        memory::require(heads, &format!("lists of {users} users"))?;
         let full = self.full()?;
         let roots: Vec<f64> = self.chosen.weights().iter().map(|w| w.sqrt()).collect();
         Ok(Taught {

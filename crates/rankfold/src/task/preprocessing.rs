@@ -11,6 +11,14 @@ const TABLE: f64 = 0.25;
 /// Entries of the rows up to which scaling, which leaves no zeros, is tried.
 const MOST_ENTRIES: f64 = 1e8;
 
+/// Whether scaling is worth a trial: rows are a table, and have no more entries than that.
+pub(super) fn is_table<R: Real>(rows: &Rows<R>) -> bool {
+    let values = rows.iter().flat_map(|row| row.values.iter());
+    let filled = values.filter(|v| v.to_f64() != 0.0).count() as f64;
+    let entries = rows.len() as f64 * rows.columns() as f64;
+    filled > TABLE * entries && entries <= MOST_ENTRIES
+}
+
 /// The settings that may be what was asked for, the plainest first.
 pub(super) fn candidates<R: Real>(
     (weight, normalize, standardize): (Weight, Normalize, Scaling),
@@ -27,7 +35,7 @@ pub(super) fn candidates<R: Real>(
         Weight::Tfidf => &[Weight::Tfidf],
     };
     let scalings = match standardize {
-        Scaling::Auto if table && entries <= MOST_ENTRIES => &[Scaling::None, Scaling::Global][..],
+        Scaling::Auto if is_table(rows) => &[Scaling::None, Scaling::Global][..],
         Scaling::Auto | Scaling::None => &[Scaling::None],
         Scaling::Global => &[Scaling::Global],
     };

@@ -10,7 +10,8 @@ use super::groups::Grouping;
 use super::pace::Pace;
 use super::similarity::Calibration;
 use super::start::Start;
-use crate::model::{Counters, HistoryPoint, Metrics, Model};
+use crate::model::{Counters, HistoryPoint, Metrics, Model, Scaling};
+use crate::options::Options;
 use crate::{Error, Result, choices};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -311,6 +312,18 @@ impl<'a> Run<'a> {
     /// The model to start from, once.
     pub fn take_start(&mut self) -> Option<Start> {
         self.start.take()
+    }
+
+    /// How the run that it goes on from, or starts from, scaled columns, where there is one.
+    pub(super) fn earlier_scaling<O: Options>(
+        &self,
+        of: impl FnOnce(&O) -> Scaling,
+    ) -> Result<Option<Scaling>> {
+        match (&self.resume, &self.start) {
+            (Some(checkpoint), _) => Ok(Some(of(&checkpoint.options()?))),
+            (None, Some(start)) => Ok(Some(start.scaling(Scaling::Auto))),
+            (None, None) => Ok(None),
+        }
     }
 
     /// The checkpoint to go on from, once.

@@ -591,7 +591,7 @@ impl<'a, R: Real> Setup<'a, R> {
 
     /// How wrong the nearest rows of held-out ones are at the best start; nothing where rows
     /// are of one class, too few to hold any out, or have no start.
-    pub fn promise(&self) -> Option<f64> {
+    pub fn promise(&self, run: &mut Run<'_>) -> Option<f64> {
         let classes = self.train.classes.as_deref().unwrap_or_default();
         if classes.iter().all(|c| *c == classes[0]) {
             return None;
@@ -599,6 +599,9 @@ impl<'a, R: Real> Setup<'a, R> {
         let rank = self.rank().ok()?;
         let mut scores: Vec<f64> = Vec::new();
         for (train, test) in self.held_out().ok()? {
+            if !run.goes_on() {
+                return None;
+            }
             let directions = Directions::new(&train.points, self.options.thread_count());
             let mut starts = Vec::new();
             for init in self.starts(rank, false) {

@@ -10,7 +10,7 @@ use super::{Metric, MetricData, MetricInit, MetricLearner, StepSchedule};
 use crate::data::{Constraint, Labelled, Relation};
 use crate::form::{Form, FormRef, Full};
 use crate::linalg::symmetric;
-use crate::model::{Card, Distances as Levels, Knowledge, Metrics, Score};
+use crate::model::{Card, Distances as Levels, Knowledge, Metrics, Scaling, Score};
 use crate::online::{
     AnyLearner, Learned, Learner, Mixed, RankOne, Rule, Step, StepRule, StepTrial, Trials,
 };
@@ -146,8 +146,11 @@ impl Metric {
         data: MetricData<'a, R>,
         run: &mut Run<'_>,
     ) -> Result<MetricSession<'a, R>> {
-        let mut setup = self.prepared(data)?;
-        if let Some(start) = run.started::<Metric>(self.init == Some(MetricInit::Model))? {
+        let start = run.started::<Metric>(self.init == Some(MetricInit::Model))?;
+        let scaled = start.as_ref().map(|start| start.scaling(Scaling::Auto));
+        let options = self.scaled_as(scaled == Some(Scaling::Global));
+        let mut setup = options.prepared(data)?;
+        if let Some(start) = start {
             let (given, notes) = setup.started_from(&start)?;
             notes.into_iter().for_each(|note| run.note(note));
             setup.given = Some(given);
@@ -169,7 +172,8 @@ impl Metric {
     ) -> Result<MetricSession<'a, R>> {
         let data = data.into();
         checkpoint.check_options(self)?;
-        let setup = self.prepared(data)?;
+        let scaled = checkpoint.model()?.preprocess.steps.standardize;
+        let setup = self.scaled_as(scaled).prepared(data)?;
         let columns = setup.things.rows.columns();
         let (features, shape) = (setup.things.features, (columns, columns));
         let model = check_resumed::<R>(checkpoint, features, shape)?;

@@ -421,12 +421,24 @@ impl Multitask {
         asked("framed", found, true)?;
         let lambda = self.regularization.unwrap_or_default();
         let (mut common, mut weights) = (None, None);
+        let upper = m * (m + 1) / 2;
+        let of_length = |numbers: Vec<f64>, length: usize| match numbers.len() == length
+            && numbers.iter().all(|v| v.is_finite())
+        {
+            true => Ok(numbers),
+            false => Err(Error::input(format!(
+                "a shard answered with {} numbers, expected {length} that are finite",
+                numbers.len()
+            ))),
+        };
         if let Some(mu) = self.common_ridge_or_none() {
-            let (gram, right) = from_upper(&asked("products", Vec::new(), true)?, m);
+            let products = of_length(asked("products", Vec::new(), true)?, upper + m)?;
+            let (gram, right) = from_upper(&products, m);
             weights = Some(solve_with_ridge(gram.clone(), &right, mu));
             common = Some(Common::of_gram(mu, gram)?);
         }
-        let mut pulls = asked("pulls", flat(weights.as_slice()).collect(), true)?;
+        let pulls = asked("pulls", flat(weights.as_slice()).collect(), true)?;
+        let mut pulls = of_length(pulls, upper)?;
         pulls.extend(vec![0.0; m]);
         let start = leading(&from_upper(&pulls, m).0, rank);
         let start = completed(start.and_then(|u| qf(&u)), rank, self.seed)?;

@@ -33,8 +33,9 @@ const TAUGHT_TRIAL_SWEEPS: usize = 2;
 /// from less than the last fit and so are to the disadvantage of full rank.
 const CLEARLY: f64 = 2.0;
 
-/// Items of a full regression that nobody asked for, at most.
+/// Items of a full regression that nobody asked for, at most, and choices times items.
 const TEACHER_ITEMS: usize = 5_000;
+const TEACHER_HEADS: f64 = 1e11;
 
 /// The penalty of a choice of strength 1, and how it falls where choices are few: on held-out
 /// choices of MovieLens 100K and 1M the best is between 300 and 600.
@@ -442,7 +443,8 @@ impl Fitting<'_> {
         driver: &mut Drive<'_>,
     ) -> Result<Option<(f64, ItemFactors)>> {
         let auto = self.options.teacher == Teacher::Auto;
-        let too_many = auto && chosen.items() > TEACHER_ITEMS;
+        let heads = chosen.by_user().nnz() as f64 * chosen.items() as f64;
+        let too_many = auto && (chosen.items() > TEACHER_ITEMS || heads > TEACHER_HEADS);
         if self.options.teacher == Teacher::None || too_many || !driver.goes_on() {
             return Ok(None);
         }

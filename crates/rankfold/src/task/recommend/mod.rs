@@ -55,7 +55,8 @@ choices! {
 choices! {
     /// Whether `items` learns the lists of a regression of full rank.
     pub enum Teacher {
-        /// `full` for up to 5,000 items, unless that is worse on held-out choices
+        /// `full` for up to 5,000 items, and 10¹¹ choices times items, unless that is clearly worse
+        /// on held-out choices
         Auto = "auto",
         /// Fit the heads of the lists of a regression of full rank (EASE with the weights and
         /// penalties of `items`), whose work grows with the cube of the items
@@ -112,7 +113,7 @@ options! {
         weights: WeightScale = WeightScale::Log;
         /// After how many choices of a user an earlier one counts half [default: never].
         half_life: Option<f64> = None, in Range::POSITIVE;
-        /// Iterations [default: 6 of `items`, or 3 after trials; 12 of `als`].
+        /// Iterations [default: 6 of `items`, or 3 after trials; 12 of `als`]. A teacher adds 3.
         iterations: Option<usize> = None, in Range::COUNT, effect Length;
         /// Steps of LORETA [default: as many as there are choices].
         steps: Option<u64> = None,
