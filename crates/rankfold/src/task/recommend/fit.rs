@@ -300,7 +300,8 @@ impl Fitting<'_> {
         if let Some((reached, taught)) =
             self.try_teacher(&chosen, judge, &mut decided, &factors, driver)?
         {
-            (best, factors) = (reached, taught);
+            // A teacher may be a little worse in trials; `als` is not better for that.
+            (best, factors) = (best.max(reached), taught);
         }
         if !driver.is_interrupted() {
             decided.prior = self.try_priors(rows, judge, &factors, decided.share, driver)?;
