@@ -610,16 +610,24 @@ class Metric(_Projecting, MetricOptions):
         return -self.pair_distance(A, B)
 
     def get_mahalanobis_matrix(self) -> NDArray[np.float64]:
-        """W, so that a distance is √((x − y)ᵀ W (x − y)) of rows as the model sees them.
+        """W, so that a distance is √((x − y)ᵀ W (x − y)) of rows as they are given.
+
+        A scaling of columns that the model keeps is part of W. With ``normalize="l2"`` W belongs
+        to rows as the model sees them.
 
         Returns
         -------
         ndarray of shape (n_features, n_features)
             A positive semi-definite matrix.
         """
-        self._check_fitted()
-        components = self.components_
-        return components.T @ components
+        model = self._check_fitted()
+        if self.normalize == "l2":
+            components = self.components_
+            return components.T @ components
+        corners = np.eye(self.n_features_in_ + 1, self.n_features_in_, k=-1)
+        found = model.transform(data(corners, model.info()["precision"], self._named()))
+        across = found[1:] - found[0]
+        return across @ across.T
 
     def score(self, X: Any, y: Any) -> float:
         """How often the three nearest other rows vote for the class of a row.

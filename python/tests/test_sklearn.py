@@ -281,14 +281,15 @@ def test_neighbors(similarity: rf.Similarity) -> None:
     assert np.all(np.diff(scores, axis=1) <= 0)
     _, others = similarity.kneighbors(n_neighbors=5)
     assert not np.any(others == np.arange(150)[:, None])
-    metric = rf.Metric(rank=2).fit(X, y)
-    distances, rows = metric.kneighbors(X, n_neighbors=2)
-    np.testing.assert_allclose(distances[:, 0], 0, atol=1e-9)
-    W = metric.get_mahalanobis_matrix()
-    delta = X - X[::-1]
-    np.testing.assert_allclose(
-        metric.pair_distance(X, X[::-1]) ** 2, np.einsum("ij,jk,ik->i", delta, W, delta), rtol=1e-6, atol=1e-9
-    )
+    for scaling in ("auto", "none", "global"):
+        metric = rf.Metric(rank=2, standardize=scaling).fit(X, y)
+        distances, rows = metric.kneighbors(X, n_neighbors=2)
+        np.testing.assert_allclose(distances[:, 0], 0, atol=1e-9)
+        W = metric.get_mahalanobis_matrix()
+        delta = X - X[::-1]
+        np.testing.assert_allclose(
+            metric.pair_distance(X, X[::-1]) ** 2, np.einsum("ij,jk,ik->i", delta, W, delta), rtol=1e-6, atol=1e-9
+        )
 
 
 def test_standard_deviations() -> None:
