@@ -626,8 +626,9 @@ class Metric(_Projecting, MetricOptions):
             return components.T @ components
         corners = np.eye(self.n_features_in_ + 1, self.n_features_in_, k=-1)
         found = model.transform(data(corners, model.info()["precision"], self._named()))
-        across = found[1:] - found[0]
-        return across @ across.T
+        across: NDArray[np.float64] = found[1:] - found[0]
+        matrix: NDArray[np.float64] = across @ across.T
+        return matrix
 
     def score(self, X: Any, y: Any) -> float:
         """How often the three nearest other rows vote for the class of a row.
