@@ -4,7 +4,6 @@
 
 use super::fit::Setup;
 use super::{Metric, MetricData};
-
 use crate::model::{Normalize, Scaling, Weight};
 use crate::task::preprocessing::is_table;
 use crate::task::run::Run;
