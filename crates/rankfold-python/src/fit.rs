@@ -453,6 +453,7 @@ impl Call<'_, '_> {
             edges: edges.as_deref(),
             parts: None,
             faults: None,
+            watch: Default::default(),
         };
         let mut agents = Vec::new();
         let (model, report, error, _) = self.run(|run| {

@@ -57,7 +57,7 @@ const COMMON: [&str; 14] = [
 ];
 
 /// The options of a whole run that agents on a network do not have.
-pub const NOT_HERE: [&str; 14] = [
+pub const NOT_HERE: [&str; 16] = [
     "schedule",
     "step_a",
     "step_b",
@@ -67,6 +67,8 @@ pub const NOT_HERE: [&str; 14] = [
     "as_published",
     "curve_every",
     "curve",
+    "curve_test",
+    "curve_subspace",
     "checkpoint",
     "checkpoint_every",
     "resume",

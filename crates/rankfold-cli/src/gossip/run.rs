@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rankfold::data::{Ratings, TaskRows, read_edges};
+use rankfold::data::{Ratings, TaskRows, read_edges, read_npy};
+use rankfold::faer::Mat;
 use rankfold::gossip::Rehearsal;
 use rankfold::options::Options;
 use rankfold::task::{
-    Divided, Fit, Gossip, GossipData, GossipFit, GossipTask, Run, TaskData, join_ratings,
+    Divided, Fit, Gossip, GossipData, GossipFit, GossipTask, Run, TaskData, Watch, join_ratings,
     join_tasks,
 };
 use rankfold::{Error, Result};
@@ -133,6 +134,18 @@ pub struct RunAgents {
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
 
+    /// Data of the same users or tasks that nobody learns from: the curve tells the error of each agent on
+    /// its own, as `rmse_0` or `nmse_0` of agent 0
+    #[arg(long, value_name = "FILE", requires = "curve")]
+    curve_test: Option<PathBuf>,
+
+    /// A basis of the subspace that agents should find: the curve tells the distance of each agent in
+    /// radians, as `angle_0` of agent 0
+    ///
+    /// An array (.npy) with a row for each item or feature, in the order in which they first come in DATA.
+    #[arg(long, value_name = "FILE.npy", requires = "curve")]
+    curve_subspace: Option<PathBuf>,
+
     #[command(flatten)]
     read: ReadBy,
 
@@ -166,7 +179,13 @@ impl RunAgents {
         self.check_paths()?;
         let edges = self.edges.as_ref().map(read_edges).transpose()?;
         let faults = self.faults.as_deref().map(read_faults).transpose()?;
-        let (columns, ratings, tasks);
+        let subspace = self.curve_subspace.as_deref().map(read_basis);
+        let subspace = subspace.transpose()?;
+        let (columns, ratings, tasks, test_tasks);
+        let mut watch = Watch {
+            test: None,
+            planted: subspace.as_ref(),
+        };
         let (shared, parts) = match options.kind() {
             GossipTask::Completion => {
                 let columns = rating_columns(self.read.columns.as_deref(), false, None, output)?;
@@ -181,6 +200,9 @@ impl RunAgents {
                     }
                 };
                 ratings = joined;
+                if let Some(path) = &self.curve_test {
+                    watch.test = Some(Divided::Ratings(Cow::Owned(read(path)?)));
+                }
                 (Divided::Ratings(Cow::Borrowed(&ratings)), parts)
             }
             GossipTask::Multitask => {
@@ -195,6 +217,14 @@ impl RunAgents {
                     }
                 };
                 tasks = joined;
+                if let Some(path) = &self.curve_test {
+                    test_tasks = read(path)?;
+                    watch.test = Some(Divided::Tasks(TaskData {
+                        rows: &test_tasks,
+                        columns: Some(&columns),
+                        valid: None,
+                    }));
+                }
                 let data = TaskData {
                     rows: &tasks,
                     columns: Some(&columns),
@@ -219,16 +249,24 @@ impl RunAgents {
             edges: edges.as_deref(),
             parts: parts.as_deref(),
             faults: faults.as_ref(),
+            watch,
         };
         let graph = RefCell::new(Section::default());
         let again = data.clone();
         drive.run_showing(
             |run| self.learn(options, data, run, &graph, output),
-            |e| match (e.about, &self.edges, &self.faults) {
-                (Some("edges"), Some(path), _) | (Some("faults"), _, Some(path)) => {
-                    Error { about: None, ..e }.in_file(path)
+            |e| {
+                let file = match e.about {
+                    Some("edges") => &self.edges,
+                    Some("faults") => &self.faults,
+                    Some("test") => &self.curve_test,
+                    Some("planted") => &self.curve_subspace,
+                    _ => &None,
+                };
+                match file {
+                    Some(path) => Error { about: None, ..e }.in_file(path),
+                    None => e.in_file(&self.data[0]),
                 }
-                _ => e.in_file(&self.data[0]),
             },
             |model| {
                 let gained = self.gained(options, &again, output)?;
@@ -396,7 +434,13 @@ impl RunAgents {
 
     fn check_paths(&self) -> Result<()> {
         let files = self.data.iter().map(|path| Some(path.as_path()));
-        let scripts = [self.edges.as_deref(), self.faults.as_deref()];
+        let scripts = [
+            &self.edges,
+            &self.faults,
+            &self.curve_test,
+            &self.curve_subspace,
+        ];
+        let scripts = scripts.map(|path| path.as_deref());
         let inputs: Vec<_> = files.chain(scripts).collect();
         self.files.check(&self.output, &inputs)?;
         // A default number of agents is only ever lowered.
@@ -408,6 +452,18 @@ impl RunAgents {
         outputs.extend(agents.iter().map(|path| Some(path.as_path())));
         paths::check(&outputs, &inputs)
     }
+}
+
+/// A matrix whose columns span a subspace.
+fn read_basis(path: &Path) -> Result<Mat<f64>> {
+    let rows = read_npy::<f64>(path)?.rows;
+    let mut basis = Mat::zeros(rows.len(), rows.columns());
+    for i in 0..rows.len() {
+        for (j, value) in rows.row(i).iter() {
+            basis[(i, j as usize)] = value;
+        }
+    }
+    Ok(basis)
 }
 
 /// The script of a rehearsal.

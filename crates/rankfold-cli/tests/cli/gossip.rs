@@ -512,3 +512,155 @@ fn agents_run_as_in_the_paper() {
     );
     assert!(given["trials"].as_array().is_none_or(Vec::is_empty));
 }
+
+/// An array of doubles with these rows.
+fn array(rows: &[[f64; 2]]) -> Vec<u8> {
+    let shape = format!("({}, 2)", rows.len());
+    let text = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend((text.len() as u16).to_le_bytes());
+    out.extend(text.bytes());
+    out.extend(rows.as_flattened().iter().flat_map(|v| v.to_le_bytes()));
+    out
+}
+
+/// The last point of a curve.
+fn last_point(place: &Place, name: &str) -> Value {
+    let curve = place.read(name);
+    serde_json::from_str(curve.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn the_curve_tells_the_error_and_the_angle_of_each_agent() {
+    let place = place();
+    let train = place.read("train.csv");
+    let mut items: Vec<&str> = Vec::new();
+    for line in train.lines().skip(1) {
+        let item = line.split(',').nth(1).unwrap();
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    let basis: Vec<[f64; 2]> = items
+        .iter()
+        .map(|item| item[1..].parse::<f64>().unwrap())
+        .map(|y| [(2.0 * y).cos(), y.sin()])
+        .collect();
+    place.write("basis.npy", array(&basis));
+    let plain = ["--agents", "4", "--curve", "plain.jsonl"];
+    ran(&place, &plain);
+    let bytes = std::fs::read(place.path("m.safetensors")).unwrap();
+    let watch = ["--curve-test", "test.csv", "--curve-subspace", "basis.npy"];
+    let watched = [&["--agents", "4", "--curve", "c.jsonl"][..], &watch].concat();
+    ran(&place, &watched);
+    // Who is looked at learns the same.
+    assert!(std::fs::read(place.path("m.safetensors")).unwrap() == bytes);
+    assert_eq!(last_point(&place, "plain.jsonl")["rmse_0"], Value::Null);
+    let point = last_point(&place, "c.jsonl");
+    let test = place.read("test.csv");
+    for agent in 0..4 {
+        let own = test.lines().filter(|line| {
+            let user = line.split(',').next().unwrap();
+            user == "user" || user[1..].parse::<usize>().unwrap() / 10 == agent
+        });
+        place.write("test.csv", own.collect::<Vec<_>>().join("\n"));
+        let error = rmse(&place, &format!("m.agent-{agent}.safetensors"));
+        assert_eq!(point[format!("rmse_{agent}")], error, "{point}");
+        let angle = point[format!("angle_{agent}")].as_f64().unwrap();
+        assert!((1e-6..0.2).contains(&angle), "{point}");
+    }
+    let curve = place.read("c.jsonl");
+    let first: Value = serde_json::from_str(curve.lines().next().unwrap()).unwrap();
+    assert!(first["angle_0"].as_f64() > point["angle_0"].as_f64());
+}
+
+#[test]
+fn the_curve_of_tasks_tells_the_error_of_each_agent() {
+    let place = place();
+    let tasks = place.read("tasks.csv");
+    let part = |keep: fn(usize) -> bool| {
+        let lines = tasks.lines().enumerate();
+        let lines = lines.filter(|&(i, _)| i == 0 || keep(i));
+        lines.map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+    };
+    place.write("learn.csv", part(|i| i % 5 != 0));
+    place.write("held.csv", part(|i| i % 5 == 0));
+    let command = [
+        &[
+            "gossip",
+            "run",
+            "multitask",
+            "learn.csv",
+            "-o",
+            "m.safetensors",
+            "--agents",
+            "3",
+        ][..],
+        &[
+            "--task-column",
+            "task",
+            "--target-column",
+            "target",
+            "--rank",
+            "2",
+            "--slots",
+            "30",
+        ],
+        &["--regularization", "0.1", "--json", "--quiet"],
+        &["--curve", "c.jsonl", "--curve-test", "held.csv"],
+    ];
+    place.run(&command.concat()).json();
+    let point = last_point(&place, "c.jsonl");
+    let held = place.read("held.csv");
+    for agent in 0..3 {
+        let own = held.lines().filter(|line| {
+            let task = line.split(',').next().unwrap();
+            task == "task" || task[1..].parse::<usize>().unwrap() / 4 == agent
+        });
+        place.write("own.csv", own.collect::<Vec<_>>().join("\n"));
+        let model = format!("m.agent-{agent}.safetensors");
+        let found = place.run(&["eval", &model, "own.csv", "--json"]).json();
+        assert_eq!(point[format!("nmse_{agent}")], found["metrics"]["nmse"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused() {
+    let place = place();
+    let refused = |more: &[&str], message: &str| {
+        let given = [&SMALL[..], &["--agents", "4", "--curve", "c.jsonl"], more].concat();
+        run(&place, &given).refused(message);
+    };
+    place.write("narrow.npy", array(&[[1.0, 0.0]; 3]));
+    refused(
+        &["--curve-subspace", "narrow.npy"],
+        "narrow.npy: has 3 rows and 2 columns, expected 30, one for each of the items, and 2, the rank",
+    );
+    place.write("flat.npy", array(&[[1.0, 2.0]; 30]));
+    refused(
+        &["--curve-subspace", "flat.npy"],
+        "flat.npy: its columns depend on each other",
+    );
+    place.write("others.csv", "user,item,rating\nzz,i1,3\n");
+    refused(
+        &["--curve-test", "others.csv"],
+        "others.csv: none of its users or tasks is in the data of the agents",
+    );
+    let said = run(
+        &place,
+        &[&SMALL[..], &["--curve-test", "test.csv"]].concat(),
+    );
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("--curve"), "{}", said.stderr);
+    let network = [
+        "--agents",
+        "4",
+        "--curve-test",
+        "test.csv",
+        "--curve",
+        "c.jsonl",
+        "--network",
+    ];
+    let said = run(&place, &[&SMALL[..], &network].concat());
+    assert_eq!(said.code, 2, "{}", said.stderr);
+}

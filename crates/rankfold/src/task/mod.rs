@@ -36,7 +36,8 @@ pub use completion::{
 };
 pub use gossip::{
     Beside, Compared, Divided, Ending, Gossip, GossipData, GossipFit, GossipGeometry, GossipInit,
-    GossipTask, GraphShape, Member, Plan, Site, SiteData, SiteState, join_ratings, join_tasks,
+    GossipTask, GraphShape, Member, Plan, Site, SiteData, SiteState, Watch, join_ratings,
+    join_tasks,
 };
 pub use groups::{COUNTS, Group, Grouping, name_of_part, part_of_count};
 pub use inputs::TrainingData;

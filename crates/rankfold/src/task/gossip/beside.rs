@@ -1,7 +1,7 @@
 //! What agents gain by talking: the same held-out data, predicted by what they learned
 //! together, by what each learns alone, and by what one learner finds who has all data.
 
-use super::{Divided, Gossip, GossipData};
+use super::{Divided, Gossip, GossipData, Watch};
 use crate::batch::Part;
 use crate::data::{Ratings, TaskRows};
 use crate::model::Model;
@@ -42,16 +42,36 @@ pub struct Compared {
 }
 
 /// Ratings or tasks, of which some can be taken.
-trait Parted: Sized {
+pub(super) trait Parted: Sized {
+    /// The names of all users or tasks.
+    fn names(&self) -> &Ids;
     /// The number of the user or task of each rating or row.
     fn owners(&self) -> Vec<u32>;
     /// Some ratings or rows, with the names of all.
     fn some(&self, members: &[u32]) -> Result<Self>;
     /// The ratings or rows of some users or tasks, with their names alone.
     fn of(&self, owners: Range<usize>) -> Result<Self>;
+
+    /// The ratings or rows of users or tasks with these names; `None` where there are none.
+    fn named(&self, names: &Ids) -> Result<Option<Self>> {
+        let wanted: Vec<bool> = self
+            .names()
+            .iter()
+            .map(|n| names.find(n).is_some())
+            .collect();
+        let owners = self.owners();
+        let members = (0..owners.len() as u32).filter(|&i| wanted[owners[i as usize] as usize]);
+        let members: Vec<u32> = members.collect();
+        let some = (!members.is_empty()).then(|| self.some(&members));
+        some.transpose()
+    }
 }
 
 impl Parted for Ratings {
+    fn names(&self) -> &Ids {
+        &self.users
+    }
+
     fn owners(&self) -> Vec<u32> {
         entries(self).into_iter().map(|(user, ..)| user).collect()
     }
@@ -71,6 +91,10 @@ impl Parted for Ratings {
 }
 
 impl Parted for TaskRows {
+    fn names(&self) -> &Ids {
+        &self.names
+    }
+
     fn owners(&self) -> Vec<u32> {
         self.task.clone()
     }
@@ -123,6 +147,7 @@ impl Gossip {
                 edges: data.edges,
                 parts: Some(&plan.parts),
                 faults: data.faults,
+                watch: Watch::default(),
             };
             Ok(options.fit_agents::<R>(given, run())?.agents)
         };

@@ -3,11 +3,12 @@
 use super::choose::{Choice, Fold};
 use super::parts::Division;
 use super::talk::Talk;
-use super::{Given, Gossip, GossipFit};
+use super::watch::Watched;
+use super::{Divided, Given, Gossip, GossipFit};
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::{Ratings, split_key};
 use crate::gossip::{Columns, Work};
-use crate::model::{Knowledge, Model};
+use crate::model::{GossipCard, Knowledge, Model};
 use crate::task::completion::fingerprint;
 use crate::task::run::{Fit, Run};
 use crate::task::{CompletedMatrix, Completion, CompletionLearner, CompletionSolver};
@@ -74,11 +75,19 @@ impl Gossip {
         // In their own order, whatever was held out before.
         entries.hold_out(|_| false);
         let works = shares(&entries, Part::All, decided.regularization)?;
-        let crowd = talk.run(works, rho, &decided)?;
-        let status = crowd.status();
-        let card = talk.card(&status, rho, &decided);
-        let mean = crowd.mean()?;
-        let maker = Maker {
+        let test = match &given.watch.test {
+            None => None,
+            Some(Divided::Ratings(test)) => Some(test.as_ref()),
+            Some(Divided::Tasks(_)) => return Err(Error::input("are tasks").about("test")),
+        };
+        let watched = Watched::new(
+            "rmse",
+            test,
+            given.watch.planted,
+            (&users, &division, options.agents),
+            (m, "items", options.rank),
+        )?;
+        let maker = |slots| Maker {
             options,
             users: &users,
             items: &items,
@@ -86,16 +95,35 @@ impl Gossip {
             entries: &entries,
             center,
             lambda: decided.regularization,
-            slots: status.slots,
-            card: &card,
+            slots,
         };
+        let crowd = talk.run(works, rho, &decided, &|crowd| {
+            let (slots, works) = (crowd.status().slots, crowd.works());
+            let model = |i: usize, subspace: &Mat<f64>| {
+                let users = division.share(i);
+                Ok(maker(slots).model::<R>(subspace, &works[i..=i], users)?.0)
+            };
+            let error =
+                |model: &Model, held: &Ratings| Ok(model.evaluate_ratings(held)?.metrics["rmse"]);
+            watched.look(crowd, model, error)
+        })?;
+        let status = crowd.status();
+        let card = talk.card(&status, rho, &decided);
+        let mean = crowd.mean()?;
+        let maker = maker(status.slots);
         let works = crowd.works();
-        let (model, lost_rank) = maker.model::<R>(&mean, &works, 0..n, None)?;
+        let (mut model, lost_rank) = maker.model::<R>(&mean, &works, 0..n)?;
+        model.card.gossip = Some(card.clone());
         let mut agents = Vec::with_capacity(options.agents);
         let subspaces = crowd.subspaces()?;
         for (i, subspace) in subspaces.iter().enumerate() {
             let users = division.share(i);
-            agents.push(maker.model::<R>(subspace, &works[i..=i], users, Some(i))?.0);
+            let (mut model, _) = maker.model::<R>(subspace, &works[i..=i], users)?;
+            model.card.gossip = Some(GossipCard {
+                agent: Some(i as u64),
+                ..card.clone()
+            });
+            agents.push(model);
         }
         let report = talk
             .finish((&model, lost_rank), &status, &card, &decided)?
@@ -125,17 +153,16 @@ pub(super) struct Maker<'a> {
     pub center: f64,
     pub lambda: f64,
     pub slots: u64,
-    pub card: &'a crate::model::GossipCard,
 }
 
 impl Maker<'_> {
-    /// The model of some users, whose columns these works have, in a subspace.
+    /// The model of some users, whose columns these works have, in a subspace. What it says of
+    /// the run is added by whoever knows it.
     pub fn model<R: Real>(
         &self,
         u: &Mat<f64>,
         works: &[&Columns],
         users: Range<usize>,
-        agent: Option<usize>,
     ) -> Result<(Model, Option<usize>)> {
         let mut weights = Mat::zeros(users.len(), u.ncols());
         let mut at = 0;
@@ -182,9 +209,6 @@ impl Maker<'_> {
             known.card.columns = self.columns.map(<[String]>::to_vec);
         }
         model.card.init = self.options.init.name().into();
-        let mut card = self.card.clone();
-        card.agent = agent.map(|i| i as u64);
-        model.card.gossip = Some(card);
         Ok((model, lost))
     }
 }

@@ -15,11 +15,13 @@ mod site;
 mod site_ratings;
 mod site_tasks;
 mod talk;
+mod watch;
 
 pub use beside::{Beside, Compared};
 pub use member::{Ending, Member};
 pub use parts::{join_ratings, join_tasks};
 pub use site::{Site, SiteData, SiteState};
+pub use watch::Watch;
 
 use super::run::{Fit, Run};
 use super::{Learn, TaskData, threads};
@@ -180,6 +182,7 @@ struct Given<'a> {
     edges: Option<&'a [(usize, usize)]>,
     parts: Option<&'a [usize]>,
     faults: Option<&'a Rehearsal>,
+    watch: &'a Watch<'a>,
 }
 
 /// What agents learn from.
@@ -194,6 +197,8 @@ pub struct GossipData<'a> {
     pub parts: Option<&'a [usize]>,
     /// What goes wrong in the run, to see what it costs.
     pub faults: Option<&'a Rehearsal>,
+    /// What the curve tells of each agent.
+    pub watch: Watch<'a>,
 }
 
 /// Data that agents divide among them, in the order in which users or tasks first came.
@@ -225,6 +230,7 @@ impl<'a> From<Divided<'a>> for GossipData<'a> {
             edges: None,
             parts: None,
             faults: None,
+            watch: Watch::default(),
         }
     }
 }
@@ -345,6 +351,7 @@ impl Gossip {
             edges: data.edges,
             parts: data.parts,
             faults: data.faults,
+            watch: &data.watch,
         };
         let mut options = self.published();
         if let Some(parts) = given.parts {

@@ -3,15 +3,17 @@
 use super::choose::{Choice, Fold};
 use super::parts::Division;
 use super::talk::Talk;
-use super::{Given, Gossip, GossipFit};
+use super::watch::Watched;
+use super::{Divided, Given, Gossip, GossipFit};
 use crate::batch::Tasks;
-use crate::data::{TaskColumns, split_key};
+use crate::data::{TaskColumns, TaskRows, split_key};
 use crate::gossip::Regressions;
-use crate::model::Knowledge;
+use crate::model::{Knowledge, Model};
 use crate::task::multitask::{MultitaskEvent, Shares, fingerprint};
 use crate::task::run::{Fit, Run};
 use crate::task::{Multitask, TaskData};
 use crate::{Error, Result};
+use faer::Mat;
 
 impl Gossip {
     /// Learns tasks, divided among the agents in the order they first came.
@@ -70,7 +72,32 @@ impl Gossip {
             .make()?,
         };
         decided.standardize = Some(shares.standardize);
-        let crowd = talk.run(works, rho, &decided)?;
+        let test = match &given.watch.test {
+            None => None,
+            Some(Divided::Tasks(test)) => Some(test.rows),
+            Some(Divided::Ratings(_)) => return Err(Error::input("are ratings").about("test")),
+        };
+        let watched = Watched::new(
+            "nmse",
+            test,
+            given.watch.planted,
+            (&data.names, &division, options.agents),
+            (data.features.len(), "features", options.rank),
+        )?;
+        let threads = options.thread_count();
+        let crowd = talk.run(works, rho, &decided, &|crowd| {
+            let slots = crowd.status().slots as usize;
+            let model = |i: usize, subspace: &Mat<f64>| {
+                Ok(shares
+                    .model(subspace, division.share(i), columns, slots)?
+                    .model)
+            };
+            let error = |model: &Model, held: &TaskRows| {
+                let found = model.evaluate_tasks(held, None, threads)?;
+                Ok(found.metrics["nmse"])
+            };
+            watched.look(crowd, model, error)
+        })?;
         let status = crowd.status();
         let card = talk.card(&status, rho, &decided);
         let slots = status.slots as usize;

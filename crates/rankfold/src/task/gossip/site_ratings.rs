@@ -135,11 +135,14 @@ impl RatingSite {
             center: self.center,
             lambda: self.lambda,
             slots: card.slots,
-            card,
         };
         let (n, m) = self.entries.shape();
         let work = self.agent.work();
-        let (model, lost) = maker.model::<R>(self.agent.subspace(), &[work], 0..n, None)?;
+        let (mut model, lost) = maker.model::<R>(self.agent.subspace(), &[work], 0..n)?;
+        model.card.gossip = Some(GossipCard {
+            agent: None,
+            ..card.clone()
+        });
         let more = vec![
             ("users", n.into()),
             ("items", m.into()),

@@ -196,12 +196,14 @@ impl<'a, 'r> Talk<'a, 'r> {
         Ok(crowd)
     }
 
-    /// The run itself, from the start or from a checkpoint.
+    /// The run itself, from the start or from a checkpoint. `watch` says what the curve tells
+    /// beside cost and consensus.
     pub fn run<W: Work + Clone>(
         &mut self,
         works: Vec<W>,
         rho: f64,
         decided: &Decided,
+        watch: &dyn Fn(&Crowd<W>) -> Result<Metrics>,
     ) -> Result<Crowd<W>> {
         self.driver.decided(decided)?;
         self.faults = self.script.clone();
@@ -209,7 +211,7 @@ impl<'a, 'r> Talk<'a, 'r> {
         let mut crowd = match (self.resumed.take(), self.options.geometry) {
             (None, _) => {
                 let crowd = self.crowd(works, rho, steps)?;
-                self.driver.start(told(&crowd.status()));
+                self.driver.start(told(&crowd.status(), watch(&crowd)?));
                 crowd
             }
             (Some(state), GossipGeometry::Grassmann) => {
@@ -227,7 +229,19 @@ impl<'a, 'r> Talk<'a, 'r> {
             let crowd = &crowd;
             let slots = self.driver.course.counters.steps as usize + 1;
             let state = || SolverState::new(SOLVER, slots).with_bytes(crowd.checkpoint());
-            if !self.driver.slot(|| told(&crowd.status()), &state) {
+            let mut failed = None;
+            let seen = || {
+                let more = watch(crowd).unwrap_or_else(|error| {
+                    failed = Some(error);
+                    Metrics::new()
+                });
+                told(&crowd.status(), more)
+            };
+            let goes_on = self.driver.slot(seen, &state);
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if !goes_on {
                 break;
             }
         }
@@ -317,7 +331,7 @@ pub(super) fn describe(report: &mut Report, options: &Gossip, card: &GossipCard)
 }
 
 /// The cost of a run, and what the curve says beside it.
-fn told(status: &Status) -> (f64, Metrics) {
+fn told(status: &Status, more: Metrics) -> (f64, Metrics) {
     let counters = &status.counters;
     let metrics = [
         ("cost", status.cost),
@@ -326,5 +340,5 @@ fn told(status: &Status) -> (f64, Metrics) {
         ("bytes", counters.sent_bytes as f64),
     ];
     let metrics = metrics.map(|(name, value)| (name.to_owned(), value));
-    (status.cost, metrics.into_iter().collect())
+    (status.cost, metrics.into_iter().chain(more).collect())
 }
