@@ -8,9 +8,11 @@ from pathlib import Path
 
 from reproduce.figure import Chart
 from reproduce.items import Algorithm, Item, Outcome, Paper, judged
-from reproduce.lab import error, mean, plain, shown, tensors
+from reproduce.lab import error, mean, plain, shown
 
 RANK, AGENTS = 5, 6
+# Points of a curve.
+POINTS = 100
 
 
 def planted(bench, m, n, seed, condition=None):
@@ -50,7 +52,7 @@ def agents(bench, size, seed, rho, slots, options, condition=None):
         told, cpu = bench.lab.rankfold(
             "gossip", "run", "completion", train, "-o", model, "--mean-only", "--agents", AGENTS, "--rank", RANK, "--rho", rho,
             "--regularization", 0, "--center", 0, "--clip", "none", "--precision", "f64", "--slots", slots, "--seed", seed,
-            "--curve", curve, *options.split())
+            "--curve", curve, "--curve-every", max(slots // POINTS, 1), "--curve-test", others[-1], *options.split())
         points = [json.loads(line) for line in curve.read_text().splitlines()]
         errors = []
         for other in others:
@@ -58,8 +60,10 @@ def agents(bench, size, seed, rho, slots, options, condition=None):
             with other.open() as file:
                 scale = mean([float(row["rating"]) ** 2 for row in csv.DictReader(file)]) ** .5
             errors.append(found["metrics"]["rmse"] / scale)
+        # Of the last file, by which agents are watched.
+        worst = [max(p[f"rmse_{i}"] for i in range(AGENTS)) / scale for p in points]
         return {"valid": errors[0], "error": errors[1], "consensus": told["consensus"], "cpu": cpu,
-                "curve": [[p["steps"], p["cost"], p["consensus"]] for p in points]}
+                "curve": [[p["steps"], p["cost"], p["consensus"], w] for p, w in zip(points, worst)]}
 
     return bench.once(command, work)
 
@@ -87,10 +91,11 @@ def over(runs, name):
 
 
 def courses(name, title, found, log="y"):
-    """The cost and the distance between neighbors of the first seed, slot by slot."""
+    """Cost, distance between neighbors and the error of the worst agent of the first seed, slot by slot."""
     return [Chart(f"{name}-{part}", f"{title}: {what}", "slots", what,
                   {way: [(p[0], max(p[i], 1e-16)) for p in runs[0]["curve"]] for way, runs in found.items()}, log=log)
-            for part, what, i in (("cost", "cost of all agents", 1), ("consensus", "largest distance of neighbors", 2))]
+            for part, what, i in (("cost", "cost of all agents", 1), ("consensus", "largest distance of neighbors", 2),
+                                  ("error", "relative test error of the worst agent", 3))]
 
 
 def by_way(rounds):
@@ -392,48 +397,43 @@ def planted_tasks(bench, count, seed):
     return path, u
 
 
-def subspace(path):
-    """Columns that span the subspace of a model of tasks."""
-    return tensors(path)["left"].astype("f8")
-
-
 def recovered(bench):
-    """Figure 5 (a): the distance of each agent to the planted subspace, after more and more slots."""
-    count, budgets = bench.pick((1_000, (10, 30, 100, 300, 1_000)), (200, (30, 300)))
+    """Figure 5 (a): the distance of each agent to the planted subspace, slot by slot."""
+    count, slots = bench.pick((1_000, 1_000), (200, 300))
     rho = 1e3
 
-    def run(seed, slots, words):
+    def run(seed, words):
         def work():
             import numpy as np
 
             path, u = planted_tasks(bench, count, seed)
-            model = bench.lab.folder / "shared.safetensors"
-            bench.lab.rankfold("gossip", "run", "multitask", path, "--agents", AGENTS, "--rank", RANK, "--rho", rho, "-o", model,
-                               "--task-column", "task", "--target-column", "y", "--standardize", "none", "--no-bias", "--no-common",
-                               "--regularization", 0, "--schedule", "stochastic", "--slots", slots, "--seed", seed, *words.split())
-            apart = []
-            for i in range(AGENTS):
-                found = subspace(model.with_name(f"shared.agent-{i}.safetensors"))
-                cosines = np.linalg.svd(np.linalg.qr(found)[0].T @ u, compute_uv=False)
-                # Angles by sines too, which small ones need.
-                rest = np.linalg.qr(found)[0] - u @ (u.T @ np.linalg.qr(found)[0])
-                sines = np.linalg.svd(rest, compute_uv=False)[::-1]
-                apart.append(float(np.sqrt((np.arctan2(sines, cosines) ** 2).sum())))
-            return {"distances": apart}
-        return bench.once(f"gossip run multitask shared-{count}-{seed} --rho {rho:g} --slots {slots} {words}", work)["distances"]
+            folder = bench.lab.folder
+            np.save(folder / "planted.npy", u)
+            curve = folder / "curve.jsonl"
+            bench.lab.rankfold("gossip", "run", "multitask", path, "--agents", AGENTS, "--rank", RANK, "--rho", rho, "-o",
+                               folder / "shared.safetensors", "--mean-only", "--task-column", "task", "--target-column", "y",
+                               "--standardize", "none", "--no-bias", "--no-common", "--regularization", 0, "--schedule", "stochastic",
+                               "--slots", slots, "--seed", seed, "--precision", "f64", "--curve", curve, "--curve-every", slots // POINTS,
+                               "--curve-subspace", folder / "planted.npy", *words.split())
+            points = [json.loads(line) for line in curve.read_text().splitlines()]
+            return {"curve": [[p["steps"], *(p[f"angle_{i}"] for i in range(AGENTS))] for p in points]}
+        return bench.once(f"gossip run multitask shared-{count}-{seed} --rho {rho:g} --slots {slots} {words}", work)["curve"]
+
+    def farthest(curve):
+        return max(curve[-1][1:])
 
     unit = AGENTS / (30 * count)
     steps = [f"--init random --step-a {f * unit:g} --step-b {b:g}" for f in bench.pick((1, 2, 4, 8), (2,)) for b in (0, .01)]
-    # Steps are chosen by the first seed at the longest run.
-    plain = min(steps, key=lambda words: max(run(0, budgets[-1], words)))
+    # Steps are chosen by the first seed.
+    plain = min(steps, key=lambda words: farthest(run(0, words)))
     rounds = bench.rounds(range(bench.pick(5, 1)), lambda seed: {
-        way: {slots: run(seed, slots, words) for slots in budgets} for way, words in (("Algorithm 1", plain), ("own steps", ""))})
-    last = {way: [max(round[way][budgets[-1]]) for round in rounds] for way in rounds[0]}
-    ours = f"the farthest of six agents after {budgets[-1]:,} slots: " + ", ".join(
+        way: run(seed, words) for way, words in (("Algorithm 1", plain), ("own steps", ""))})
+    last = {way: [farthest(round[way]) for round in rounds] for way in rounds[0]}
+    ours = f"the farthest of six agents after {slots:,} slots: " + ", ".join(
         f"{way} {mean(v):.1e}" + (f" ± {error(v):.0e}" if len(v) > 1 else "") for way, v in last.items())
     chart = Chart("figure-5a", f"{count:,} tasks of 100 features: distance of each agent to the planted subspace", "slots",
-                  "distance to U*", {f"{way}, agent {i}": [(slots, max(v[i], 1e-16)) for slots, v in rounds[0][way].items()]
-                                     for way in rounds[0] for i in range(AGENTS)}, log="xy")
+                  "distance to U*", {f"{way}, agent {i}": [(p[0], max(p[i + 1], 1e-16)) for p in rounds[0][way]]
+                                     for way in rounds[0] for i in range(AGENTS)}, log="y")
     return Outcome(judged(v < 1e-3 for v in last["Algorithm 1"]), ours, [], [chart])
 
 

@@ -130,18 +130,6 @@ def table(head, lines):
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def tensors(path):
-    """The arrays of a model file by name."""
-    import numpy as np
-
-    kinds = {"F64": "<f8", "F32": "<f4", "U64": "<u8", "U32": "<u4", "U8": "u1"}
-    raw = Path(path).read_bytes()
-    end = 8 + int.from_bytes(raw[:8], "little")
-    head = json.loads(raw[8:end])
-    return {name: np.frombuffer(raw[end + one["data_offsets"][0]:end + one["data_offsets"][1]], kinds[one["dtype"]])
-            .reshape(one["shape"]) for name, one in head.items() if name != "__metadata__"}
-
-
 # The papers.
 
 # Folders of the library that a run of another task does not depend on.

@@ -125,8 +125,8 @@ def polar(bench):
 
 
 SETS = ("corel5k", "bibtex", "delicious")
-# Labels and features that are there bound the rank.
-MOST = {"corel5k": 150, "bibtex": 150, "delicious": 150}
+# Bibtex has 159 labels; the set with most labels goes to twice the rank from which the paper prefers zero.
+MOST = {"corel5k": 150, "bibtex": 150, "delicious": 300}
 
 
 def ranked(bench, data, options, epochs):
@@ -184,7 +184,7 @@ def label_runs(bench, data, ranks):
 
 def labels(bench):
     """Figure 4 on data sets with many labels, whose splits are given."""
-    ranks = bench.pick((10, 50, 100, 150), (10,))
+    ranks = bench.pick((10, 50, 100, 150, 300), (10,))
     sets = bench.pick(SETS, ("corel5k",))
     rounds = bench.rounds(sets, lambda data: label_runs(bench, data, [r for r in ranks if r <= MOST[data]]))
     lines, ahead, low, high, over = [], [], [], [], []

@@ -54,6 +54,8 @@ def main(data, quick, jobs, action, name="", item=""):
     failed = []
     if action == "run":
         progress = Progress(pairs, quick)
+        # The cheapest first, so that a run that is stopped has decided as many as it could.
+        pairs = sorted(pairs, key=lambda pair: pair[1].quick if quick else pair[1].minutes)
         asked = [(paper.name, one.name, data, quick) for paper, one in pairs]
         # Leaving the pool ends its processes.
         with multiprocessing.Pool(jobs) as pool:
