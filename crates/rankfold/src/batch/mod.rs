@@ -17,6 +17,7 @@ mod bayes;
 mod chosen;
 mod classical;
 mod conjugate_gradient;
+mod core_equations;
 mod descent;
 mod directions;
 mod distances;

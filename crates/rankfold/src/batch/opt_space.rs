@@ -14,9 +14,14 @@ pub struct OptSpace<P> {
 }
 
 impl<P: Problem> OptSpace<P> {
-    /// The best core, by conjugate gradients on its normal equations: they are
+    /// The best core, by its normal equations, or by conjugate gradients on them: they are
     /// well conditioned, because U and V are orthonormal.
     pub fn core(&self, u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
+        let short = self.problem.core(u, v);
+        short.unwrap_or_else(|| self.searched(u, v))
+    }
+
+    fn searched(&self, u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
         let k = u.ncols();
         let zero = Mat::zeros(u.nrows(), k);
         let mut residual = faer::Scale(-1.0) * (u.transpose() * self.problem.slope(&zero, v).er);
@@ -175,6 +180,44 @@ mod tests {
         let bent = local.hessian(&eta);
         let curvature = GrassmannPair.inner(&at, &bent, &eta);
         assert!((curvature - local.curvature(&eta)).abs() < 1e-11 * curvature);
+    }
+
+    #[test]
+    fn normal_equations_and_conjugate_gradients_find_the_same_core() {
+        for (n, m, k) in [
+            (1, 1, 1),
+            (20, 15, 1),
+            (700, 40, 3),
+            (60, 90, 5),
+            (40, 40, 16),
+        ] {
+            let (_, observed) = planted(n, m, k.min(n));
+            let of = |threads| OptSpace {
+                problem: Completion {
+                    entries: observed.part(Part::All),
+                    center: -0.7,
+                    threads,
+                },
+            };
+            let (u, v) = (qf(&matrix(n, k, 8)).unwrap(), qf(&matrix(m, k, 9)).unwrap());
+            let short = of(1).problem.core(&u, &v);
+            let short = short.expect("known entries span the core");
+            let long = of(1).searched(&u, &v);
+            let size = long.norm_l2();
+            assert!((&short - &long).norm_l2() <= 1e-9 * size, "{n} {m} {k}");
+            assert_eq!(short, of(3).problem.core(&u, &v).unwrap());
+        }
+        // One entry says nothing of four numbers.
+        let observed = Observed::new((3, 3), vec![(1, 2, 5.0)]).unwrap().0;
+        let problem = Completion {
+            entries: observed.part(Part::All),
+            center: 0.0,
+            threads: 1,
+        };
+        let (u, v) = (qf(&matrix(3, 2, 1)).unwrap(), qf(&matrix(3, 2, 2)).unwrap());
+        let found = OptSpace { problem }.core(&u, &v);
+        let w = &u * found * v.transpose();
+        assert!((w[(1, 2)] - 5.0).abs() < 1e-6, "{}", w[(1, 2)]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Costs of a matrix W that solvers can lower.
 
+use super::core_equations;
 use super::pass::Pass;
 use super::rowwise::Rowwise;
 use crate::manifold::beside;
@@ -50,6 +51,12 @@ pub trait Problem: Sync {
         left: &Mat<f64>,
         right: &Mat<f64>,
     ) -> Slope;
+
+    /// The S with the least cost at W = U S Vᵀ, where the problem has a shorter way to it than
+    /// conjugate gradients.
+    fn core(&self, _left: &Mat<f64>, _right: &Mat<f64>) -> Option<Mat<f64>> {
+        None
+    }
 }
 
 /// Completion: 1/(2N) Σ (W_ij + center − y_ij)² over N known entries.
@@ -150,6 +157,11 @@ impl Problem for Completion<'_> {
             er: faer::Scale(scale) * er.to_mat(k),
             el: faer::Scale(scale) * el.to_mat(k),
         }
+    }
+
+    fn core(&self, left: &Mat<f64>, right: &Mat<f64>) -> Option<Mat<f64>> {
+        let rows = self.entries.rows;
+        core_equations::core(rows, self.center, (left, right), self.threads)
     }
 }
 
