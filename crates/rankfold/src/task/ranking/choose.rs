@@ -56,8 +56,9 @@ const SHAPES: [Shape; 7] = [
     shape(0.75, 0.75),
 ];
 
-/// The shape by which preprocessing is judged.
-const MIDDLE: Shape = SHAPES[3];
+/// The shapes by which preprocessing is judged: ridge regression, and one in the middle. What is
+/// best for one of them alone can be far from the best for the other.
+const JUDGES: [Shape; 2] = [SHAPES[0], SHAPES[3]];
 
 const fn shape(penalty: f64, scale: f64) -> Shape {
     Shape { penalty, scale }
@@ -403,7 +404,8 @@ impl<R: Real> Choice<'_, '_, R> {
                 .collect();
             // Values that are too large as they are may do when they are scaled.
             let Ok(made) = made else { continue };
-            let map = self.climb(&made, MIDDLE).0.map();
+            let maps = JUDGES.map(|shape| self.climb(&made, shape).0.map());
+            let map = maps.into_iter().fold(0.0, f64::max);
             let names = steps
                 .names()
                 .map(|(name, value)| (name.into(), json!(value)));
