@@ -25,7 +25,8 @@ use crate::table::Table;
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold train similarity train.svm -o model.safetensors
-      rank 30, triplets from the labels, the step size chosen by a short trial
+      rank 30, or more where there are more classes; triplets from the labels; the start, the
+      score and the length chosen on held-out rows
   rankfold train similarity train.svm -o m.safetensors --rank 10 --steps 500000 --seed 1 \\
       --valid-fraction 0.1 --patience 3 --curve curve.jsonl
       keeps the best model by mAP on a tenth of the rows, stops when it no longer improves

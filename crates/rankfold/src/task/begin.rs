@@ -64,7 +64,7 @@ impl Similarity {
             Shape::Diagonal => Form::Diagonal(Diagonal::new(columns, columns, 1.0)),
             Shape::Gaussian => Form::Gaussian(Gaussian::new(columns, columns, 1.0)?),
             shape => {
-                let k = rank_for(self, self.rank, columns)?;
+                let k = self.rank.or_usual(super::similarity::RANK, columns)?;
                 normal(self.seed, (columns, columns), k, shape)?
             }
         };

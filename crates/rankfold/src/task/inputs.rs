@@ -301,6 +301,18 @@ impl<'a, R: Real> Inputs<'a, R> {
         class_ridge(&Points::new(&chosen)?, &classes, k, penalty, threads)
     }
 
+    /// How many classes the rows have that are learned from.
+    pub fn class_count(&self) -> usize {
+        let rows = &self.rows;
+        let known = rows.classes.as_deref().unwrap_or_default();
+        let of = |&i: &u32| known.get(i as usize).copied();
+        rows.members
+            .iter()
+            .filter_map(of)
+            .collect::<HashSet<u32>>()
+            .len()
+    }
+
     /// What stands on the right of W.
     pub fn right(&self) -> &Things<'a, R> {
         self.objects.as_ref().unwrap_or(&self.rows)

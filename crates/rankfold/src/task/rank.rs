@@ -34,6 +34,19 @@ impl Rank {
         }
     }
 
+    /// The rank, or this one where it is to be chosen, lowered to the features. A given rank
+    /// above them is an error.
+    pub(super) fn or_usual(self, usual: usize, features: usize) -> Result<usize> {
+        let k = self.given().unwrap_or(usual.min(features).max(1));
+        match k <= features {
+            true => Ok(k),
+            false => Err(Error::option(
+                "rank",
+                format!("is {k}, above n_features = {features}"),
+            )),
+        }
+    }
+
     /// The rank, or this one where it is to be chosen and nothing can be tried, lowered to
     /// the features and the labels. A given rank above either is an error.
     pub(super) fn or(self, rank: usize, features: usize, labels: usize) -> Result<usize> {

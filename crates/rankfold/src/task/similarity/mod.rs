@@ -19,7 +19,7 @@ use super::inputs::{Inputs, TrainingData};
 use super::run::{Fit, Run};
 use super::start::{self, Start};
 use super::triplet::{Sides, TripletRows};
-use super::{LARGEST_BATCH, Learn, check_length, rank_for, rank_given, threads};
+use super::{LARGEST_BATCH, Learn, Rank, check_length, threads};
 use crate::data::{Labelled, Labels};
 use crate::eval::{self, Retrieval};
 use crate::form::{self, Diagonal, Factored, Form, FormRef, Full, Gaussian, Psd, SparseSum, Tall};
@@ -121,9 +121,9 @@ options! {
             "balanced", "polar", "flat", "polar-psd", "cone-flat", "cone-affine", "cone-logdet",
             "cone-log", "cone-von-neumann",
         ];
-        /// Rank of W, at most the number of features, and of those of the objects; the default
-        /// is lowered to that.
-        rank: usize = 30, in Range::COUNT,
+        /// Rank of W, at most the number of features, and of those of the objects. `auto` is 30;
+        /// after the start `ridge` it is one less than the classes where these are more, up to 64.
+        rank: Rank = Rank::AUTO, in Range::COUNT,
             for "low-rank learners, such as `loreta-psd`" if |o| o.rule().is_low_rank();
         /// Number of triplets to learn from [default: 50 a row, at least 20,000, and fewer
         /// where held-out rows say so; one pass over listed triplets].
@@ -390,7 +390,7 @@ impl Similarity {
         let left = inputs.rows.side(form::Side::Left, "features");
         let right = inputs.objects.as_ref();
         let right = right.map(|things| things.side(form::Side::Right, "features of objects"));
-        let rank = rank_given(self, self.rank);
+        let rank = self.rank.given();
         let sides = (&left, right.as_ref());
         start.form((rule.shape(), definite), sides, rank, self.seed)
     }
@@ -407,9 +407,15 @@ impl Similarity {
             Shape::Gaussian => return Gaussian::new(n, m, diagonal).map(Form::Gaussian),
             Shape::Factored | Shape::Psd | Shape::Polar | Shape::PolarPsd => {}
         }
-        let mut k = rank_for(self, self.rank, n)?;
+        // What tells classes apart has one direction less than there are classes.
+        let usual = match init {
+            Init::Ridge => inputs.class_count().clamp(RANK + 1, MOST_CLASSES) - 1,
+            _ => RANK,
+        };
+        let mut k = self.rank.or_usual(usual, n)?;
         if inputs.objects.is_some() {
-            k = k.min(rank_for(self, self.rank, m).map_err(|e| e.about("objects"))?);
+            let right = self.rank.or_usual(usual, m);
+            k = k.min(right.map_err(|e| e.about("objects"))?);
         }
         // The factors, and what finding the most informative features takes.
         let factor = |rows: usize| rows as u128 * k as u128 * size_of::<R>() as u128;
@@ -454,6 +460,12 @@ impl Similarity {
         Form::Factored(form).shaped(shape)
     }
 }
+
+/// The rank where nothing else is asked for.
+pub(super) const RANK: usize = 30;
+
+/// Classes that raise it, at most: a step costs the square of the rank.
+const MOST_CLASSES: usize = 65;
 
 /// Steps of a start from zero, at most, as a multiple of the rank.
 const MOST_STEPS: usize = 8;
