@@ -283,9 +283,6 @@ impl Fitting<'_> {
             return Ok((decided, factors.map(Start::Als)));
         }
         let (mut best, factors) = self.try_penalties(&chosen, judge, &mut decided, driver)?;
-        if best.is_nan() {
-            best = f64::NEG_INFINITY;
-        }
         if driver.is_interrupted() {
             return Ok((decided, None));
         }
@@ -301,7 +298,10 @@ impl Fitting<'_> {
             self.try_teacher(&chosen, judge, &mut decided, &factors, driver)?
         {
             // A teacher may be a little worse in trials; `als` is not better for that.
-            (best, factors) = (best.max(reached), taught);
+            if !(mean(&reached) <= mean(&best)) {
+                best = reached;
+            }
+            factors = taught;
         }
         if !driver.is_interrupted() {
             decided.prior = self.try_priors(rows, judge, &factors, decided.share, driver)?;
@@ -316,7 +316,9 @@ impl Fitting<'_> {
                 ..decided
             };
             let (_, reached, start) = self.try_als(&chosen, judge, &other, driver)?;
-            if reached > best {
+            let (gain, error) = gain(&reached, &best);
+            let is_better = gain > error || mean(&best).is_nan() && !mean(&reached).is_nan();
+            if is_better {
                 return Ok((other, start.map(Start::Als)));
             }
         }
@@ -358,7 +360,7 @@ impl Fitting<'_> {
         judge: &Judge,
         decided: &mut Decided,
         driver: &mut Drive<'_>,
-    ) -> Result<(f64, ItemFactors)> {
+    ) -> Result<(Vec<f64>, ItemFactors)> {
         let measure = |lambda: f64, share: f64, factors: &ItemFactors, driver: &mut Drive<'_>| {
             let each = judged(judge, share, factors);
             driver.tried(trial(ITEMS, lambda, share, mean(&each)));
@@ -403,14 +405,14 @@ impl Fitting<'_> {
         try_other(decided, &mut each, &best, driver);
         let mut reached = mean(&each);
         if self.options.regularization.is_some() {
-            return Ok((reached, best));
+            return Ok((each, best));
         }
         let first = decided.lambda;
         for factor in [FACTOR, 1.0 / FACTOR] {
             let mut moved = false;
             for _ in 0..TRIALS {
                 if driver.is_interrupted() {
-                    return Ok((reached, best));
+                    return Ok((each, best));
                 }
                 let lambda = decided.lambda * factor;
                 let Some(next) = self.regression(chosen, lambda).sweep(&best) else {
@@ -430,7 +432,7 @@ impl Fitting<'_> {
         if decided.lambda != first {
             try_other(decided, &mut each, &best, driver);
         }
-        Ok((mean(&each), best))
+        Ok((each, best))
     }
 
     /// Tries what a regression of full rank teaches, with the penalty that was chosen. Its lists
@@ -442,7 +444,7 @@ impl Fitting<'_> {
         decided: &mut Decided,
         factors: &ItemFactors,
         driver: &mut Drive<'_>,
-    ) -> Result<Option<(f64, ItemFactors)>> {
+    ) -> Result<Option<(Vec<f64>, ItemFactors)>> {
         let auto = self.options.teacher == Teacher::Auto;
         let heads = chosen.by_user().nnz() as f64 * chosen.items() as f64;
         let too_many = auto && (chosen.items() > TEACHER_ITEMS || heads > TEACHER_HEADS);
@@ -495,7 +497,7 @@ impl Fitting<'_> {
             return Ok(None);
         }
         decided.share = share;
-        Ok(Some((mean(&each), found)))
+        Ok(Some((each, found)))
     }
 
     /// Tries penalties of alternating least squares, or the one that is given.
@@ -505,14 +507,14 @@ impl Fitting<'_> {
         judge: &Judge,
         decided: &Decided,
         driver: &mut Drive<'_>,
-    ) -> Result<(f64, f64, Option<ImplicitFactors>)> {
+    ) -> Result<(f64, Vec<f64>, Option<ImplicitFactors>)> {
         let alone = self.options.learner == RecommendLearner::Als;
         let lambdas = match self.options.regularization {
             Some(lambda) => vec![lambda],
             None if alone => vec![ALS_LAMBDA, ALS_LAMBDA * FACTOR, ALS_LAMBDA / FACTOR],
             None => vec![ALS_LAMBDA],
         };
-        let mut best = (decided.lambda, f64::NEG_INFINITY, None);
+        let mut best = (decided.lambda, Vec::new(), None);
         for lambda in lambdas {
             let problem = Implicit {
                 alpha: decided.alpha,
@@ -532,11 +534,11 @@ impl Fitting<'_> {
                 })
             };
             let reached = match linear(&factors, problem) {
-                None => f64::NAN,
-                Some((encoder, decoder)) => judge.ndcg(&encoder, &decoder, own),
+                None => Vec::new(),
+                Some((encoder, decoder)) => judge.each(&encoder, &decoder, own),
             };
-            driver.tried(trial(ALS, lambda, 1.0, reached));
-            if reached > best.1 {
+            driver.tried(trial(ALS, lambda, 1.0, mean(&reached)));
+            if mean(&reached) > mean(&best.1) || best.2.is_none() && !reached.is_empty() {
                 best = (lambda, reached, Some(factors));
             }
         }

@@ -163,17 +163,7 @@ impl Judge {
         each.flatten().collect()
     }
 
-    /// NDCG; not a number where the factors have lost rank.
-    pub fn ndcg(
-        &self,
-        encoder: &Mat<f64>,
-        decoder: &Mat<f64>,
-        own: impl Fn(&Tall<f32>) -> Option<Own>,
-    ) -> f64 {
-        mean(&self.each(encoder, decoder, own))
-    }
-
-    /// The same of a form.
+    /// NDCG of a form.
     pub fn ndcg_of(&self, form: &Factored<f32>) -> f64 {
         ndcg(&self.measure_form(&self.known, form))
     }
