@@ -297,7 +297,7 @@ PAPER = Paper(
         Algorithm("Section 4", "updates on mistakes, new covariances, diagonal of Σ⁻¹", "`--update-on`, `--covariance`, `--inverse-diagonal`"),
         Algorithm("Section 5", "OASIS, LEGO", "`--learner oasis`, `lego`"),
         Algorithm("Section 5", "ITML and LMNN for retrieval", "`train metric --learner itml` and `transform`; `reproduce/plain/metrics.py`"),
-        Algorithm("Section 5", "HIER", ""),
+        Algorithm("Section 5", "HIER", "not here: it needs a hierarchy of the classes, which these data do not have"),
         Algorithm("Figures 3 and 4", "precision of the first k for all k", "`eval --precision-at 1,2,5,…`"),
     ],
     [

@@ -25,7 +25,8 @@ use crate::paths;
 ///
 /// Labels that are numbers are written as they are. Other labels become class
 /// numbers in alphabetical order, which the vocabulary keeps; a label that it
-/// does not know is an error.
+/// does not know is an error. In JSON lines `labels` may be a list, from which
+/// unknown labels are left out with a note.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rankfold vectorize news.jsonl -o train.svm --where split=train --fit news.json --features 10000

@@ -96,7 +96,62 @@ impl<'de: 'a, 'a> Deserialize<'de> for LabelText<'a> {
     }
 }
 
+/// A text or a number, or a list of labels.
+#[derive(Clone)]
+pub(super) struct Listed<'a> {
+    pub(super) texts: Vec<Cow<'a, str>>,
+    pub(super) is_list: bool,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Listed<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct OneOrMore;
+        fn one<'a>(Scalar(text): Scalar<'a>) -> Listed<'a> {
+            Listed {
+                texts: vec![text],
+                is_list: false,
+            }
+        }
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Listed<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number or a list of them")
+            }
+            fn visit_borrowed_str<E>(self, v: &'de str) -> std::result::Result<Self::Value, E> {
+                Ok(one(Scalar(v.into())))
+            }
+            fn visit_str<E>(self, v: &str) -> std::result::Result<Self::Value, E> {
+                Ok(one(Scalar(v.to_owned().into())))
+            }
+            fn visit_u64<E>(self, v: u64) -> std::result::Result<Self::Value, E> {
+                Ok(one(Scalar(v.to_string().into())))
+            }
+            fn visit_i64<E>(self, v: i64) -> std::result::Result<Self::Value, E> {
+                Ok(one(Scalar(v.to_string().into())))
+            }
+            fn visit_f64<E: serde::de::Error>(self, v: f64) -> std::result::Result<Self::Value, E> {
+                Scalar::deserialize(serde::de::value::F64Deserializer::new(v)).map(one)
+            }
+            fn visit_seq<S: SeqAccess<'de>>(
+                self,
+                mut list: S,
+            ) -> std::result::Result<Self::Value, S::Error> {
+                let mut texts = Vec::new();
+                while let Some(LabelText(text)) = list.next_element()? {
+                    texts.push(text);
+                }
+                Ok(Listed {
+                    texts,
+                    is_list: true,
+                })
+            }
+        }
+        from.deserialize_any(OneOrMore)
+    }
+}
+
 /// A text, or a number in its one spelling as a label.
+#[derive(Clone)]
 pub(super) struct Scalar<'a>(pub(super) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {

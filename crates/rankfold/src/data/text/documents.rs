@@ -1,12 +1,14 @@
 //! Files of documents: JSON lines or tables with a text, and perhaps a label and an id.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::fit::{FitOptions, Fitter};
 use super::vocabulary::Vocabulary;
-use crate::data::fields::json_fields;
+use crate::data::fields::json_lists;
 use crate::data::format::{Format, LineFormat};
+use crate::data::jsonl::Listed;
 use crate::data::lookup::NamesRead;
 use crate::data::number::{label_name, shown};
 use crate::data::open::{Lines, Replay, is_dash};
@@ -119,11 +121,15 @@ impl Documents {
         self.for_each(
             Lines::open_with(&self.path, &self.reading)?,
             Some("id"),
-            |text, label, id| {
+            |text, found, id| {
                 // Numbers have one spelling, as in a file of rows.
-                let plain = label.filter(|_| vocabulary.classes().is_none());
-                let name = plain.and_then(|label| label_name(label.as_bytes()));
-                labels.push(name.as_deref().or(label));
+                let plain = vocabulary.classes().is_none();
+                let spelled = |label| match plain.then(|| label_name(str::as_bytes(label))) {
+                    Some(Some(name)) => name,
+                    _ => label.into(),
+                };
+                let spelled: Vec<_> = found.iter().map(spelled).collect();
+                labels.push(spelled.iter().map(AsRef::as_ref));
                 if let Some(id) = id {
                     names.put(rows.len(), id);
                 }
@@ -153,14 +159,14 @@ impl Documents {
         Ok(out)
     }
 
-    /// Calls `each` with text, label and id of every document that fits the
+    /// Calls `each` with text, labels and id of every document that fits the
     /// condition; gives the number of those that do not. Where no field is named
     /// for ids, those in `usual_id` are taken, and may be absent.
     fn for_each(
         &self,
         lines: Lines,
         usual_id: Option<&str>,
-        mut each: impl FnMut(&str, Option<&str>, Option<&str>) -> std::result::Result<(), Problem>,
+        mut each: impl FnMut(&str, &Tags, Option<&str>) -> std::result::Result<(), Problem>,
     ) -> Result<u64> {
         let condition = self.condition.as_ref();
         let mut documents = DocumentLines::new(self, lines, usual_id)?;
@@ -168,17 +174,17 @@ impl Documents {
         while let Some(fields) = documents.next()? {
             seen += 1;
             let fields = fields.map_err(Problem::Line);
-            let done = fields.and_then(|[text, label, id, value]| {
-                if condition.is_some_and(|c| value.as_deref() != Some(&c.value)) {
+            let done = fields.and_then(|found| {
+                if condition.is_some_and(|c| !found.values.iter().any(|v| *v == c.value)) {
                     skipped += 1;
                     return Ok(());
                 }
                 let missing = |name: &str| Problem::Line(format!("expected a field `{name}`"));
-                let text = text.ok_or_else(|| missing(&self.text))?;
-                if let (Some(name), None) = (&self.id, &id) {
+                let text = found.text.ok_or_else(|| missing(&self.text))?;
+                if let (Some(name), None) = (&self.id, &found.id) {
                     return Err(missing(name));
                 }
-                each(&text, label.as_deref(), id.as_deref())
+                each(&text, &found.tags, found.id.as_deref())
             });
             match done {
                 Ok(()) => {}
@@ -202,14 +208,79 @@ impl Documents {
     }
 }
 
-/// Text, label, id and the value of the condition of a document, where they are there.
-type Document = [Option<String>; 4];
+/// What a document has of the fields that are read.
+#[derive(Default)]
+struct Document {
+    text: Option<String>,
+    tags: Tags,
+    id: Option<String>,
+    /// Of the condition.
+    values: Vec<String>,
+}
+
+/// The labels of a document.
+#[derive(Default)]
+struct Tags {
+    names: Vec<String>,
+    /// Whether they stand in a list, which may be of any length.
+    is_list: bool,
+}
+
+impl Tags {
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+}
+
+impl Document {
+    /// Fields of a JSON line: only labels may be several.
+    fn from_json(line: &[u8], names: [Option<&str>; 5]) -> std::result::Result<Self, String> {
+        let [text, label, labels, id, value] = json_lists(line, names)?;
+        let several = match (label, labels) {
+            (Some(_), Some(_)) => return Err("both `label` and `labels` are given".into()),
+            (label, labels) => label.or(labels),
+        };
+        let owned = |field: Option<Listed<'_>>| {
+            let texts = field.into_iter().flat_map(|listed| listed.texts);
+            texts.map(Cow::into_owned).collect::<Vec<String>>()
+        };
+        let single = |field: Option<Listed<'_>>, name: Option<&str>| match field {
+            Some(listed) if listed.is_list => Err(format!(
+                "`{}` is a list: expected a text or a number",
+                name.unwrap_or_default()
+            )),
+            field => Ok(owned(field).pop()),
+        };
+        Ok(Document {
+            text: single(text, names[0])?,
+            tags: Tags {
+                is_list: several.as_ref().is_some_and(|listed| listed.is_list),
+                names: owned(several),
+            },
+            id: single(id, names[3])?,
+            values: owned(value),
+        })
+    }
+
+    /// Cells of a table: text, label, id and the value of the condition.
+    fn from_cells([text, label, id, value]: [Option<String>; 4]) -> Self {
+        Document {
+            text,
+            tags: Tags {
+                names: Vec::from_iter(label),
+                is_list: false,
+            },
+            id,
+            values: Vec::from_iter(value),
+        }
+    }
+}
 
 /// The documents of a file, one by one.
 enum DocumentLines<'a> {
     Json {
         lines: Lines,
-        names: [Option<&'a str>; 4],
+        names: [Option<&'a str>; 5],
     },
     Table {
         records: Records,
@@ -234,11 +305,15 @@ const TEXTS: [&str; 9] = [
 
 impl<'a> DocumentLines<'a> {
     fn new(source: &'a Documents, lines: Lines, usual_id: Option<&'a str>) -> Result<Self> {
+        let id = source.id.as_deref().or(usual_id);
+        let condition = source.condition.as_ref().map(|c| c.field.as_str());
         let names = [
             Some(source.text.as_str()),
             Some(source.label.as_str()),
-            source.id.as_deref().or(usual_id),
-            source.condition.as_ref().map(|c| c.field.as_str()),
+            // As rows in JSON lines have them.
+            (source.label == "label").then_some("labels"),
+            id,
+            condition,
         ];
         let named = source.reading.format().is_some() || !is_dash(&source.path);
         let format = source.reading.format_of(&source.path);
@@ -271,11 +346,11 @@ impl<'a> DocumentLines<'a> {
         let text = text.ok_or_else(|| missing(&source.text, "text"))?;
         let label = exact(&source.label)
             .or_else(|| usual(&LABELS).filter(|at| source.label == "label" && *at != text));
-        let id = names[2].and_then(exact);
+        let id = id.and_then(exact);
         if let (Some(name), None) = (&source.id, id) {
             return Err(missing(name, "id"));
         }
-        let condition = match names[3] {
+        let condition = match condition {
             Some(name) => Some(exact(name).ok_or_else(|| missing(name, "where"))?),
             None => None,
         };
@@ -301,11 +376,7 @@ impl<'a> DocumentLines<'a> {
             DocumentLines::Json { lines, names } => {
                 while let Some(line) = lines.next_line()? {
                     if !line.trim_ascii().is_empty() {
-                        let fields = json_fields(line, *names);
-                        let owned = |fields: [Option<std::borrow::Cow<'_, str>>; 4]| {
-                            fields.map(|field| field.map(std::borrow::Cow::into_owned))
-                        };
-                        return Ok(Some(fields.map(owned)));
+                        return Ok(Some(Document::from_json(line, *names)));
                     }
                 }
                 Ok(None)
@@ -331,7 +402,7 @@ impl<'a> DocumentLines<'a> {
                     text.transpose()
                         .map_err(|_| "expected UTF-8 text".to_owned())
                 };
-                let mut out = Document::default();
+                let mut out = [const { None }; 4];
                 for (at, (place, column)) in out.iter_mut().zip(&*columns).enumerate() {
                     match cell(column) {
                         // An empty text is a text, but an empty label is none.
@@ -339,7 +410,7 @@ impl<'a> DocumentLines<'a> {
                         Err(message) => return Ok(Some(Err(message))),
                     }
                 }
-                Ok(Some(Ok(out)))
+                Ok(Some(Ok(Document::from_cells(out))))
             }
         }
     }
@@ -383,8 +454,8 @@ pub fn fit_file(
     documents.for_each(
         source.lines()?.read_by(&documents.reading),
         None,
-        |text, label, _| {
-            fitter.add(text, label);
+        |text, tags, _| {
+            fitter.add(text, tags.iter());
             read += 1;
             progress(read);
             Ok(())
@@ -443,12 +514,21 @@ fn write_rows(
         ..Default::default()
     };
     let mut line = Vec::new();
-    summary.skipped = documents.for_each(lines, None, |text, label, id| {
-        let label = label.map(|label| vocabulary.label_number(label));
-        let label = label.transpose().map_err(Problem::Line)?;
+    let mut unknown = 0_u64;
+    summary.skipped = documents.for_each(lines, None, |text, tags, id| {
+        let mut numbers = Vec::new();
+        for name in tags.iter() {
+            match vocabulary.label_number(name) {
+                Ok(number) => numbers.push(number),
+                // Other labels of the list still say something.
+                Err(_) if tags.is_list => unknown += 1,
+                Err(message) => return Err(Problem::Line(message)),
+            }
+        }
+        let labels: Vec<&str> = numbers.iter().map(String::as_str).collect();
         let row = vocabulary.vectorize::<f32>(text);
         line.clear();
-        write_svmlight_row(&mut line, label.as_deref().as_slice(), row.as_row(), id)
+        write_svmlight_row(&mut line, &labels, row.as_row(), id)
             .map_err(|e| Problem::Line(e.to_string()))?;
         output.put(&line).map_err(Problem::Other)?;
         summary.rows += 1;
@@ -456,6 +536,12 @@ fn write_rows(
         progress(summary.rows);
         Ok(())
     })?;
+    if unknown > 0 {
+        documents.reading.note(format!(
+            "{}: {unknown} labels in lists were left out, because the vocabulary does not know them",
+            documents.path.display()
+        ));
+    }
     Ok(summary)
 }
 
@@ -502,6 +588,76 @@ mod tests {
             (error.message.as_str(), error.line),
             ("expected a field `id`", Some(4))
         );
+    }
+
+    #[test]
+    fn documents_have_any_number_of_labels() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let write = |name: &str, text: &str| {
+            std::fs::write(at(name), text).unwrap();
+            Documents::new(at(name))
+        };
+        let text = r#"{"text":"apple pie","labels":["sweet","fruit","sweet"]}
+{"text":"apple tree","label":["fruit",{"name":"wood","id":7}]}
+{"text":"pie","labels":[],"label":null}
+{"text":"tree","label":"wood"}
+"#;
+        let documents = write("d.jsonl", text);
+        let options = FitOptions {
+            min_df: 1,
+            ..FitOptions::default()
+        };
+        let (v, out) = (at("v.json"), at("o.svm"));
+        fit_file(&documents, options, &v, &out, &mut |_| ()).unwrap();
+        let rows = std::fs::read_to_string(&out).unwrap();
+        let labels: Vec<&str> = rows
+            .lines()
+            .map(|row| row.split(' ').next().unwrap())
+            .collect();
+        assert_eq!(labels, ["1,0", "0,2", "", "2"]);
+        let vocabulary = Vocabulary::load(&v).unwrap();
+        let data = documents.read::<f64>(&vocabulary).unwrap();
+        let names = |i: usize| {
+            let numbers = data.labels.of(i).iter();
+            let names = numbers.map(|&n| data.labels.names.get(n));
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(0), "sweet fruit");
+        assert_eq!(names(1), "fruit wood");
+        assert_eq!(names(2), "");
+
+        // A label in a list may be unknown, one that stands alone may not.
+        let more = write("e.jsonl", r#"{"text":"tree","labels":["stone","wood"]}"#);
+        vectorize_file(&more, &vocabulary, &out, &mut |_| ()).unwrap();
+        assert!(std::fs::read_to_string(&out).unwrap().starts_with("2 "));
+        let notes = more.reading.take_notes();
+        assert!(
+            notes[0].contains("1 labels in lists were left out"),
+            "{notes:?}"
+        );
+        let alone = write("f.jsonl", r#"{"text":"tree","labels":"stone"}"#);
+        let error = vectorize_file(&alone, &vocabulary, &out, &mut |_| ()).unwrap_err();
+        assert!(error.message.starts_with("label `stone` is none"));
+        for (bad, why) in [
+            (
+                r#"{"text":["a"]}"#,
+                "`text` is a list: expected a text or a number",
+            ),
+            (
+                r#"{"text":"a","label":1,"labels":[2]}"#,
+                "both `label` and `labels` are given",
+            ),
+        ] {
+            let documents = write("g.jsonl", bad);
+            let error = documents.read::<f64>(&vocabulary).unwrap_err();
+            assert_eq!((error.message.as_str(), error.line), (why, Some(1)));
+        }
+        // Conditions are met by any value of a list.
+        let mut some = write("d.jsonl", text);
+        some.label = "none".into();
+        some.condition = Some("labels=fruit".parse().unwrap());
+        assert_eq!(some.read::<f64>(&vocabulary).unwrap().rows.len(), 1);
     }
 
     #[test]

@@ -90,15 +90,17 @@ impl Fitter {
         }
     }
 
-    /// Counts a document.
-    pub fn add(&mut self, text: &str, label: Option<&str>) {
+    /// Counts a document with its labels: none, one or several.
+    pub fn add<'a>(&mut self, text: &str, labels: impl IntoIterator<Item = &'a str>) {
         self.documents += 1;
-        let label = label.map(|label| {
-            let number = self.labels.intern(label);
-            self.label_documents.resize(self.labels.len(), 0);
-            self.label_documents[number as usize] += 1;
-            number
-        });
+        let names = labels.into_iter();
+        let mut labels: Vec<u32> = names.map(|label| self.labels.intern(label)).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        self.label_documents.resize(self.labels.len(), 0);
+        for &label in &labels {
+            self.label_documents[label as usize] += 1;
+        }
         let text = strip(text, &self.options.strip);
         let is_foreign = |c: char| !c.is_ascii() && c.is_alphabetic();
         self.foreign += u32::from(text.contains(is_foreign));
@@ -122,7 +124,7 @@ impl Fitter {
                     }
                     *count += 1;
                     *last = self.documents;
-                    if let Some(label) = label {
+                    for &label in &labels {
                         self.joint.entry((word, label)).or_default()[side] += 1;
                     }
                 }
@@ -205,7 +207,7 @@ impl Fitter {
     }
 
     /// H(label) − H(label | word present or absent) of each word, over the
-    /// documents with labels. Rounded to 10⁻¹² nats, so that equal gains are
+    /// documents with labels; one with several labels counts once for each. Rounded to 10⁻¹² nats, so that equal gains are
     /// equal whatever the order of the sums and the logarithm of the machine.
     fn information_gain(&self, side: usize) -> Vec<i64> {
         let x_ln_x = |x: u32| {
