@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 __version__: str
 __all__ = [
     "Data",
+    "GossipSeat",
     "Learner",
     "MetricShard",
     "Model",
@@ -220,6 +221,16 @@ class TaskShard:
         numbers: NDArray[np.float64],
         sums: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]: ...
+
+@final
+class GossipSeat:
+    def __new__(cls, place: NDArray[np.uint8]) -> GossipSeat: ...
+    def begin(self) -> NDArray[np.uint8]: ...
+    def restore(self, state: NDArray[np.uint8]) -> None: ...
+    def turn(
+        self, other: int, message: NDArray[np.uint8], size: float | None = None
+    ) -> NDArray[np.uint8]: ...
+    def cost(self) -> float: ...
 
 @final
 class MetricShard:

@@ -11,6 +11,7 @@ mod learn;
 mod metric_shards;
 mod model;
 mod questions;
+mod seats;
 mod shards;
 mod tables;
 mod task_shards;
@@ -37,6 +38,7 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<shards::Shards>()?;
     m.add_class::<task_shards::TaskShard>()?;
     m.add_class::<metric_shards::MetricShard>()?;
+    m.add_class::<seats::GossipSeat>()?;
     m.add_function(wrap_pyfunction!(tables::tables, m)?)?;
     m.add_function(wrap_pyfunction!(tables::check, m)?)?;
     m.add_function(wrap_pyfunction!(tables::precision, m)?)?;

@@ -97,7 +97,7 @@ pub(crate) use summed_psd::SummedPsd;
 pub(crate) use summed_subspace::SummedSubspace;
 pub use svp::Svp;
 pub use tasks::{Common, Tasks};
-pub(crate) use tasks::{from_upper, leading, solve_with_ridge};
+pub(crate) use tasks::{TaskParts, from_upper, leading, solve_with_ridge};
 pub use taught::Taught;
 pub use variable_projection::{LocalSubspace, Ridge, Subspace};
 pub use variances::{Sureness, Variances};
