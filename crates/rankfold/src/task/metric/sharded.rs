@@ -365,7 +365,7 @@ mod tests {
     fn options(learner: MetricLearner) -> Metric {
         let usual = Metric::new(learner).tolerance(0.0).threads(1);
         match learner.is_cone() {
-            // Close to the end the order of sums decides whether a region grows.
+            // Steps on a cone multiply what rounding differs by: a few keep it small.
             true => usual.iterations(5),
             false => usual.iterations(12).rank(2),
         }
