@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
+from actors import killer, ours
 from test_completion import planted as ratings
 from test_multitask import planted as tasks
 
@@ -44,21 +44,13 @@ def test_models_are_those_of_the_simulation(local: None, task: str) -> None:
         assert bytes_of(two) == bytes_of(one), options
         assert np.array_equal(two.consensus_, one.consensus_)
         assert two.report_["actors"] == 4 and two.report_["bytes_sent"] > 0
-    assert [a for a in ray.util.list_named_actors() if a.startswith("rankfold-")] == []
+    assert ours() == []
 
 
 @pytest.mark.parametrize("task", ["completion", "multitask"])
 @pytest.mark.parametrize("at", [0, 7])
 def test_agents_that_die_change_nothing(local: None, task: str, at: int) -> None:
-    killed: list[str] = []
-
-    def kill(event: dict[str, Any]) -> None:
-        if event["event"] == "measured" and event["steps"] >= at and not killed:
-            actors = sorted(ray.util.list_named_actors())
-            for victim in [a for a in actors if a.startswith("rankfold-")][:2]:
-                ray.kill(ray.get_actor(victim), no_restart=False)
-                killed.append(victim)
-
+    kill, killed = killer(at, 2)
     found = fitted(rankfold.ray.Gossip, task, num_cpus=0.1, callback=kill, curve_every=1)
     assert len(killed) == 2
     assert bytes_of(found) == bytes_of(fitted(rf.Gossip, task, curve_every=1))
@@ -100,7 +92,7 @@ def test_a_run_that_is_stopped_ends_its_actors(local: None) -> None:
 
     with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="was interrupted"):
         fitted(rankfold.ray.Gossip, "completion", num_cpus=0.1, callback=stop)
-    assert [a for a in ray.util.list_named_actors() if a.startswith("rankfold-")] == []
+    assert ours() == []
 
 
 def test_what_agents_elsewhere_cannot_do_is_refused(local: None) -> None:

@@ -19,12 +19,37 @@ from ._actors import AskedActors
 SHARDS: dict[str, Any] = {"shards": 8, "actors": None, "num_cpus": 1}
 
 
-def signature(task: str, own: dict[str, Any]) -> inspect.Signature:
+def _signature(task: str, own: dict[str, Any]) -> inspect.Signature:
     """The parameters of a task and those of a cluster."""
     kind = inspect.Parameter
     known = parameters(task) | own
     named = [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in known.items()]
     return inspect.Signature([kind("self", kind.POSITIONAL_OR_KEYWORD), *named])
+
+
+class OnCluster:
+    """An estimator with parameters of a cluster, beside those of its task."""
+
+    _task: str
+    _own: dict[str, Any] = SHARDS
+
+    def __init__(self, *unnamed: Any, **given: Any) -> None:
+        own = {name: given.pop(name, default) for name, default in self._own.items()}
+        super().__init__(*unnamed, **given)
+        for name, value in own.items():
+            setattr(self, name, value)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Gives the class a constructor of its own, which has its signature."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            return
+
+        def __init__(self: Any, *unnamed: Any, **given: Any) -> None:
+            super(cls, self).__init__(*unnamed, **given)
+
+        __init__.__signature__ = _signature(cls._task, cls._own)  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[method-assign]
 
 
 def connect() -> None:

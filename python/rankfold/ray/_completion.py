@@ -16,7 +16,7 @@ from .._ratings import _COLUMNS, rated, same_lengths
 from .._ratings import Completion as _Completion
 from .._shards import Holder, InProcess, Plan, Run, cut, store, without_repeats
 from ._actors import Actors
-from ._cluster import SHARDS, check_shards, connect, signature
+from ._cluster import SHARDS, OnCluster, check_shards, connect
 from ._read import read
 
 #: Parameters beside those of `rankfold.Completion`: name, default.
@@ -43,7 +43,7 @@ _REFUSED = (
 _USUAL = {"bayes": (20, 1e-5, 30), "als": (30, 1e-5, 10)}
 
 
-class Completion(_Completion):
+class Completion(OnCluster, _Completion):
     """Learn to predict ratings, on a cluster that runs Ray.
 
     Ratings are cut into a fixed number of shards by user. Each is held by an actor, which sets its
@@ -88,6 +88,7 @@ class Completion(_Completion):
     (1,)
     """
 
+    _own = _OWN
     shards: int
     actors: int | None
     num_cpus: float
@@ -95,12 +96,6 @@ class Completion(_Completion):
     checkpoint: str | None
     checkpoint_every: int
     resume: str | None
-
-    def __init__(self, **given: Any) -> None:
-        own = {name: given.pop(name, default) for name, default in _OWN.items()}
-        super().__init__(**given)
-        for name, value in own.items():
-            setattr(self, name, value)
 
     def fit(
         self,
@@ -265,9 +260,6 @@ class Completion(_Completion):
         clip: Any = self.clip
         low, high = clip.split(",") if isinstance(clip, str) else clip
         return float(low), float(high)
-
-
-Completion.__init__.__signature__ = signature("completion", _OWN)  # type: ignore[attr-defined]
 
 
 class _open:

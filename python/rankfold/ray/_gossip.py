@@ -14,7 +14,7 @@ from .._gossip import Gossip as _Gossip
 from .._inputs import column
 from .._ratings import _COLUMNS, rated
 from ._actors import _Crew
-from ._cluster import connect, signature
+from ._cluster import OnCluster, connect
 from ._read import read
 
 #: Parameters beside those of `rankfold.Gossip`: name, default.
@@ -106,7 +106,7 @@ class _Seats(_Crew):
         return found
 
 
-class Gossip(_Gossip):
+class Gossip(OnCluster, _Gossip):
     """Learn by agents that keep their data and agree on a subspace, on a cluster that runs Ray.
 
     Each agent is an actor. It gets the ratings of its users or the rows of its tasks once, and from
@@ -141,13 +141,8 @@ class Gossip(_Gossip):
     2
     """
 
+    _own = _OWN
     num_cpus: float
-
-    def __init__(self, *unnamed: Any, **given: Any) -> None:
-        own = {name: given.pop(name, default) for name, default in _OWN.items()}
-        super().__init__(*unnamed, **given)
-        for name, value in own.items():
-            setattr(self, name, value)
 
     def fit_parts(
         self,
@@ -219,8 +214,6 @@ class Gossip(_Gossip):
                 moved = {"bytes_sent": crew.moved.sent, "bytes_received": crew.moved.received}
                 self.report_ |= {"actors": len(crew.actors), **moved}
 
-
-Gossip.__init__.__signature__ = signature("gossip", _OWN)  # type: ignore[attr-defined]
 
 
 def _columns(part: Any, columns: tuple[str, str, str], tasks: bool) -> tuple[Any, Any, Any]:

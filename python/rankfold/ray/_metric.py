@@ -9,13 +9,13 @@ from typing import Any
 from .. import _rankfold
 from .._pair_shards import Pairs, cut, given_rows
 from .._tasks import Metric as _Metric
-from ._cluster import SHARDS, Search, check_shards, signature, threads_of_actor
+from ._cluster import OnCluster, Search, check_shards, threads_of_actor
 
 #: Iterations on pairs that are given, unless others are asked for.
 _ITERATIONS = 200
 
 
-class Metric(_Metric):
+class Metric(OnCluster, _Metric):
     """Learn a distance between rows, on a cluster that runs Ray.
 
     Pairs are cut into a fixed number of shards, each with the rows that its pairs need, held by an
@@ -60,12 +60,6 @@ class Metric(_Metric):
     actors: int | None
     num_cpus: float
 
-    def __init__(self, **given: Any) -> None:
-        own = {name: given.pop(name, default) for name, default in SHARDS.items()}
-        super().__init__(**given)
-        for name, value in own.items():
-            setattr(self, name, value)
-
     def _run(
         self,
         inputs: dict[str, Any],
@@ -94,6 +88,3 @@ class Metric(_Metric):
         search.report(cost, constraints=constraints, violated=violated, converged=converged)
         if then is not None:
             then()
-
-
-Metric.__init__.__signature__ = signature("metric", SHARDS)  # type: ignore[attr-defined]

@@ -10,10 +10,10 @@ from .. import _rankfold
 from .._task_shards import TaskRows, cut, in_order
 from .._tasks import Multitask as _Multitask
 from .._tasks import _need_y, _targets
-from ._cluster import SHARDS, Search, check_shards, signature, threads_of_actor
+from ._cluster import OnCluster, Search, check_shards, threads_of_actor
 
 
-class Multitask(_Multitask):
+class Multitask(OnCluster, _Multitask):
     """Learn many regressions that share a subspace of their features, on a cluster that runs Ray.
 
     Tasks are cut into a fixed number of shards, each with all rows of its tasks, held by an actor.
@@ -55,12 +55,6 @@ class Multitask(_Multitask):
     shards: int
     actors: int | None
     num_cpus: float
-
-    def __init__(self, **given: Any) -> None:
-        own = {name: given.pop(name, default) for name, default in SHARDS.items()}
-        super().__init__(**given)
-        for name, value in own.items():
-            setattr(self, name, value)
 
     def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Multitask:
         """Learn the targets of rows.
@@ -105,6 +99,3 @@ class Multitask(_Multitask):
         self._name_ids(distinct)
         search.report(cost)
         return self
-
-
-Multitask.__init__.__signature__ = signature("multitask", SHARDS)  # type: ignore[attr-defined]

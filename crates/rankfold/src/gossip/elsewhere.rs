@@ -255,8 +255,8 @@ impl Elsewhere for Village {
 
     fn restore(&mut self, states: &[Vec<u8>]) -> Result<()> {
         self.states = states.to_vec();
-        let seats = self.seats.iter_mut().zip(states);
-        seats.map(|(seat, state)| seat.restore(state)).collect()
+        let mut seats = self.seats.iter_mut().zip(states);
+        seats.try_for_each(|(seat, state)| seat.restore(state))
     }
 
     fn turns(&mut self, turns: Vec<Turn>) -> Result<Vec<Vec<u8>>> {

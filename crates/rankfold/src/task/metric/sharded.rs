@@ -105,6 +105,9 @@ impl MetricShard {
     }
 }
 
+/// Who deals rows and pairs out to shards.
+type Deal<'d, R> = dyn FnMut(&Rows<R>, &[(Pair, Bound, f64)]) -> Result<()> + 'd;
+
 /// What shards came to.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -186,7 +189,7 @@ impl Metric {
     pub fn fit_sharded<R: Real>(
         &self,
         data: MetricData<'_, R>,
-        deal: &mut dyn FnMut(&Rows<R>, &[(Pair, Bound, f64)]) -> Result<()>,
+        deal: &mut Deal<'_, R>,
         ask: &mut AskShards<'_>,
         observer: &mut dyn FnMut(usize, f64) -> bool,
     ) -> Result<ShardedMetric> {
