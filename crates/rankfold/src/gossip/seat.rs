@@ -258,3 +258,90 @@ impl Portrait {
         message.encode()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Observed, Part, Tasks};
+    use crate::manifold::tests::matrix;
+
+    fn place() -> Place {
+        Place {
+            id: 1,
+            neighbors: vec![0, 2],
+            rho: 0.5,
+            rank: 2,
+            trust: f64::INFINITY,
+            seed: 7,
+            precondition: false,
+            start: None,
+        }
+    }
+
+    fn columns() -> Columns {
+        let entries = (0..30).map(|t| (t * 7 % 5, t % 6, f64::from(t % 4) - 1.5));
+        let entries = Observed::new((5, 6), entries.collect()).unwrap().0;
+        let view = entries.part(Part::All).transposed();
+        Columns::new(view, 1..5, 0.25, 0.1).unwrap()
+    }
+
+    fn regressions() -> Regressions {
+        let rows: Vec<(Vec<f64>, Vec<f64>)> = [9, 2, 1]
+            .map(|n| {
+                let x = matrix(n, 4, n);
+                let rows = (0..4 * n).map(|at| x[(at / 4, at % 4)]);
+                (
+                    rows.collect(),
+                    (0..n).map(|i| i as f64 - x[(i, 1)]).collect(),
+                )
+            })
+            .to_vec();
+        let tasks = Tasks::new(4, rows.iter().map(|(x, y)| (&x[..], &y[..])));
+        Regressions::new(tasks.unwrap(), 0.3)
+    }
+
+    #[test]
+    fn work_comes_back_to_the_bit_and_damage_is_refused() {
+        let all = [place().with(&columns()), place().with(&regressions())];
+        for bytes in all {
+            let (found, kind, work) = Place::read(&bytes).unwrap();
+            assert_eq!(found, place());
+            let again = match kind {
+                Columns::KIND => found.with(&Columns::from_bytes(work).unwrap()),
+                _ => found.with(&Regressions::from_bytes(work).unwrap()),
+            };
+            assert_eq!(again, bytes);
+            for end in 0..bytes.len() {
+                assert!(Seat::new(&bytes[..end]).is_err());
+            }
+            for at in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[at] ^= 0x41;
+                assert!(Seat::new(&changed).is_err(), "byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_agent_begins_first_and_goes_on_from_its_own_states_only() {
+        let bytes = place().with(&columns());
+        let mut seat = Seat::new(&bytes).unwrap();
+        let turn = Turn {
+            agent: 1,
+            with: 0,
+            message: Vec::new(),
+            size: None,
+        };
+        assert!(seat.turn(&turn).is_err() && seat.cost().is_err());
+        let first = seat.begin().unwrap();
+        let cost = seat.cost().unwrap();
+        let second = seat.turn(&turn).unwrap();
+        let mut other = Seat::new(&bytes).unwrap();
+        other.restore(&first).unwrap();
+        assert_eq!(other.cost().unwrap(), cost);
+        assert_eq!(other.turn(&turn).unwrap(), second);
+        let mut stranger = Seat::new(&Place { id: 2, ..place() }.with(&columns())).unwrap();
+        assert!(stranger.restore(&first).is_err());
+        assert!(other.restore(&first[..50]).is_err());
+    }
+}
