@@ -71,8 +71,21 @@ class Gossip(Estimator, GossipOptions):
         Gossip
             The fitted estimator.
         """
+        return self._fit(users, items, ratings, tasks, edges, columns)
+
+    def _fit(
+        self,
+        users: Any,
+        items: Any,
+        ratings: Any,
+        tasks: Any,
+        edges: Any,
+        columns: tuple[str, str, str] = _COLUMNS,
+        shares: list[int] | None = None,
+    ) -> Gossip:
+        """The same, with the number of users or tasks of each agent where it is known."""
         given = self._given()
-        inputs: dict[str, Any] = {}
+        inputs: dict[str, Any] = {} if shares is None else {"shares": shares}
         if edges is not None:
             inputs["pairs"] = row_numbers(edges, "edges", 2)
         ids: list[Any]

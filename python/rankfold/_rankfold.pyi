@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 __version__: str
 __all__ = [
     "Data",
+    "GossipSeat",
     "Learner",
+    "MetricShard",
     "Model",
     "Shards",
     "TaskShard",
@@ -22,6 +24,7 @@ __all__ = [
     "choosers",
     "command",
     "fit",
+    "fit_metric_shards",
     "fit_task_shards",
     "learn_choices",
     "learn_classes",
@@ -213,9 +216,43 @@ class TaskShard:
         targets: NDArray[np.float64],
     ) -> TaskShard: ...
     def answer(
-        self, what: str, sums: NDArray[np.float64], numbers: NDArray[np.float64]
+        self,
+        what: str,
+        numbers: NDArray[np.float64],
+        sums: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]: ...
 
+@final
+class GossipSeat:
+    def __new__(cls, place: NDArray[np.uint8]) -> GossipSeat: ...
+    def begin(self) -> NDArray[np.uint8]: ...
+    def restore(self, state: NDArray[np.uint8]) -> None: ...
+    def turn(
+        self, other: int, message: NDArray[np.uint8], size: float | None = None
+    ) -> NDArray[np.uint8]: ...
+    def cost(self) -> float: ...
+
+@final
+class MetricShard:
+    def __new__(
+        cls,
+        rows: Data,
+        pairs: NDArray[np.int64],
+        kinds: NDArray[np.int64],
+        targets: NDArray[np.float64],
+        all: int,
+        threads: int,
+    ) -> MetricShard: ...
+    def answer(self, what: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+def fit_metric_shards(
+    options: _Options,
+    rows: Data,
+    relations: _Relations | None,
+    deal: Callable[[Any, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]], object],
+    ask: Callable[[str, NDArray[np.float64], bool], NDArray[np.float64]],
+    told: Callable[[int, float], object],
+) -> tuple[Model, float, int, int, bool]: ...
 def fit_task_shards(
     options: _Options,
     features: list[str],

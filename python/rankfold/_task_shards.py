@@ -1,21 +1,15 @@
-"""Tasks cut into shards, and how they are asked.
-
-The library says what all shards are asked next. Answers are added up in a tree over the numbers of
-shards, or stand one behind the other. So the model follows from how tasks are cut, and not from who
-holds which shard.
-"""
+"""Tasks cut into shards, each with all rows of its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _rankfold
-from ._shards import Moved, reduced
+from ._asked import library_rows
 
 
 @dataclass
@@ -28,6 +22,11 @@ class TaskRows:
     names: list[str]
     codes: NDArray[np.int64]
     targets: NDArray[np.float64]
+
+    def shard(self) -> _rankfold.TaskShard:
+        """The shard of these tasks."""
+        rows = library_rows(self.rows, self.features)
+        return _rankfold.TaskShard(self.options, rows, (self.names, self.codes), self.targets)
 
 
 def in_order(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -61,59 +60,3 @@ def cut(whole: TaskRows, shards: int) -> list[TaskRows]:
             )
         )
     return out
-
-
-def _shard(source: TaskRows) -> _rankfold.TaskShard:
-    rows = source.rows
-    if hasattr(rows, "indptr"):
-        shape = rows.shape[1]
-        held = _rankfold.Data.csr(rows.indptr, rows.indices, rows.data, shape, source.features)
-    else:
-        held = _rankfold.Data.dense(rows, source.features)
-    return _rankfold.TaskShard(source.options, held, (source.names, source.codes), source.targets)
-
-
-class TaskHolder:
-    """Some shards in a row. All they know are their rows: new ones answer as the old ones did."""
-
-    def __init__(self, first: int, sources: Sequence[TaskRows]) -> None:
-        self.first, self.shards = first, [_shard(source) for source in sources]
-
-    def asked(
-        self,
-        low: int,
-        high: int,
-        what: str,
-        sums: NDArray[np.float64],
-        numbers: NDArray[np.float64],
-        summed: bool,
-    ) -> NDArray[np.float64]:
-        """What the shards low..high answer, added up or one behind the other."""
-
-        def leaf(s: int) -> NDArray[np.float64]:
-            return self.shards[s - self.first].answer(what, sums, numbers)
-
-        return reduced(low, high, leaf) if summed else np.concatenate([leaf(s) for s in range(low, high)])
-
-
-class Asked(Protocol):
-    """Who asks all shards."""
-
-    moved: Moved
-
-    def ask(self, what: str, numbers: NDArray[np.float64], summed: bool) -> NDArray[np.float64]:
-        """What all shards answer."""
-
-
-class InProcess:
-    """All shards in this process."""
-
-    def __init__(self, sources: Sequence[TaskRows]) -> None:
-        self.holder, self.moved, self.count = TaskHolder(0, sources), Moved(), len(sources)
-        self.sums = np.empty(0)
-
-    def ask(self, what: str, numbers: NDArray[np.float64], summed: bool) -> NDArray[np.float64]:
-        if what == "framed":
-            self.sums = numbers
-            return np.empty(0)
-        return self.holder.asked(0, self.count, what, self.sums, numbers, summed)

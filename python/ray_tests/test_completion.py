@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from actors import killer, ours
 
 import rankfold as rf
 import rankfold.ray
@@ -77,16 +78,7 @@ def test_quality_is_that_of_the_single_process(local: None) -> None:
 @pytest.mark.parametrize("name", ["bayes", "als"])
 def test_an_actor_that_dies_changes_nothing(local: None, name: str, at: int) -> None:
     options = LEARNERS[name]
-    killed = []
-
-    def kill(event: dict[str, Any]) -> None:
-        if event["steps"] == at and not killed:
-            actors = ray.util.list_named_actors()
-            victim = next(a for a in sorted(actors) if a.startswith("rankfold-"))
-            # As a crash does, not as a user who wants no other one.
-            ray.kill(ray.get_actor(victim), no_restart=False)
-            killed.append(victim)
-
+    kill, killed = killer(at)
     found = fitted(shards=8, actors=2, num_cpus=0.1, callback=kill, **options)
     assert killed
     assert bytes_of(found) == bytes_of(fitted(shards=8, actors=0, **options))
@@ -151,8 +143,7 @@ def test_ctrl_c_ends_the_actors(local: None) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         fitted(shards=4, actors=2, num_cpus=0.1, callback=stop, **LEARNERS["als"])
-    left = [a for a in ray.util.list_named_actors() if a.startswith("rankfold-")]
-    assert left == []
+    assert ours() == []
 
 
 def test_without_ray_the_import_says_how_to_get_it() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
+from actors import killer, ours
 
 import rankfold as rf
 import rankfold.ray
@@ -54,15 +54,7 @@ def test_any_number_of_actors_gives_the_same_bytes(local: None, standardize: str
 
 @pytest.mark.parametrize("at", [1, 3])
 def test_an_actor_that_dies_changes_nothing(local: None, at: int) -> None:
-    killed = []
-
-    def kill(event: dict[str, Any]) -> None:
-        if event["steps"] == at and not killed:
-            actors = ray.util.list_named_actors()
-            victim = next(a for a in sorted(actors) if a.startswith("rankfold-"))
-            ray.kill(ray.get_actor(victim), no_restart=False)
-            killed.append(victim)
-
+    kill, killed = killer(at)
     found = fitted(shards=8, actors=2, num_cpus=0.1, callback=kill)
     assert killed
     assert bytes_of(found) == bytes_of(fitted(shards=8, actors=0))
@@ -84,7 +76,7 @@ def test_a_fit_goes_on_and_stops_when_it_is_told_to(local: None, tmp_path: Any) 
 
     with pytest.raises(KeyboardInterrupt):
         fitted(shards=3, actors=2, num_cpus=0.1, callback=stop)
-    assert [a for a in ray.util.list_named_actors() if a.startswith("rankfold-")] == []
+    assert ours() == []
 
 
 def test_sparse_rows_are_the_same_rows() -> None:

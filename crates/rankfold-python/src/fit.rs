@@ -5,6 +5,8 @@ use crate::convert::object;
 use crate::data::{Coded, Data, InPrecision, LabelCodes, by_appearance};
 use crate::errors::raised;
 use crate::model::Model;
+use crate::questions::Raised;
+use crate::seats::Called;
 use crate::tables::{Given, parse, start};
 use crate::watch::Watch;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
@@ -163,6 +165,8 @@ struct Inputs<'py> {
     matrix: Option<PyReadonlyArray2<'py, f64>>,
     labels: Option<LabelCodes<'py>>,
     items: Option<Vec<String>>,
+    shares: Option<Vec<usize>>,
+    elsewhere: Option<Py<PyAny>>,
 }
 
 /// An item of a dictionary, where it is there.
@@ -199,6 +203,8 @@ impl<'py> Inputs<'py> {
             matrix: item!(inputs, "matrix"),
             labels: item!(inputs, "labels"),
             items: item!(inputs, "items"),
+            shares: item!(inputs, "shares"),
+            elsewhere: item!(inputs, "elsewhere"),
         })
     }
 
@@ -451,16 +457,30 @@ impl Call<'_, '_> {
         let data = GossipData {
             shared,
             edges: edges.as_deref(),
-            parts: None,
+            parts: self.inputs.shares.as_deref(),
             faults: None,
             watch: Default::default(),
         };
         let mut agents = Vec::new();
-        let (model, report, error, _) = self.run(|run| {
-            let found = options.fit_agents::<R>(data, run)?;
+        let failed = Raised::default();
+        let elsewhere = self.inputs.elsewhere.as_ref();
+        let found = self.run(|run| {
+            let found = match elsewhere {
+                None => options.fit_agents::<R>(data, run)?,
+                Some(agents) => {
+                    let mut called = Called {
+                        agents,
+                        failed: &failed,
+                    };
+                    options.fit_elsewhere::<R>(data, &mut called, run)?
+                }
+            };
             agents = found.agents;
             Ok(found.fit)
-        })?;
+        });
+        // What agents elsewhere raised says more than that they did not answer.
+        failed.check()?;
+        let (model, report, error, _) = found?;
         let agents = agents.into_iter().map(Model::new).collect();
         Ok((model, report, error, agents))
     }

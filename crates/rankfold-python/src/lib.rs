@@ -8,7 +8,10 @@ mod data;
 mod errors;
 mod fit;
 mod learn;
+mod metric_shards;
 mod model;
+mod questions;
+mod seats;
 mod shards;
 mod tables;
 mod task_shards;
@@ -34,6 +37,8 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<text::Vocabulary>()?;
     m.add_class::<shards::Shards>()?;
     m.add_class::<task_shards::TaskShard>()?;
+    m.add_class::<metric_shards::MetricShard>()?;
+    m.add_class::<seats::GossipSeat>()?;
     m.add_function(wrap_pyfunction!(tables::tables, m)?)?;
     m.add_function(wrap_pyfunction!(tables::check, m)?)?;
     m.add_function(wrap_pyfunction!(tables::precision, m)?)?;
@@ -54,6 +59,7 @@ fn _rankfold(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(learn::learn_map, m)?)?;
     m.add_function(wrap_pyfunction!(learn::learner, m)?)?;
     m.add_function(wrap_pyfunction!(task_shards::fit_task_shards, m)?)?;
+    m.add_function(wrap_pyfunction!(metric_shards::fit_metric_shards, m)?)?;
     m.add_function(wrap_pyfunction!(shards::merge, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_add, m)?)?;
     m.add_function(wrap_pyfunction!(shards::shard_answer, m)?)?;

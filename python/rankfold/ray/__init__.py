@@ -1,7 +1,8 @@
 """The models of rankfold on a cluster that runs Ray.
 
 `Completion` learns ratings that are cut into shards by user, `Multitask` regressions that are cut into
-shards by task; each shard is held by an actor.
+shards by task, `Metric` distances from pairs that are cut into shards; each shard is held by an actor. The agents of `Gossip` are
+actors.
 Ray is not installed with rankfold: ``pip install 'rankfold[ray]'`` brings it.
 """
 
@@ -19,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._completion import Completion
+    from ._gossip import Gossip
+    from ._metric import Metric
     from ._multitask import Multitask
 
-__all__ = ["Completion", "Multitask"]
+__all__ = ["Completion", "Gossip", "Metric", "Multitask"]
 
 del _ray
 

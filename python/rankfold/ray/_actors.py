@@ -10,8 +10,8 @@ import ray
 from numpy.typing import NDArray
 
 from .. import _rankfold
+from .._asked import Holder
 from .._shards import BIAS_RIDGE, Moved, Shard, halves, mapped, reduced, said
-from .._task_shards import TaskHolder
 
 #: Bytes of a number.
 _F64, _F32 = 8, 4
@@ -59,12 +59,12 @@ class _Holder:
         return _rankfold.shard_biases(*self._of(number), center, items, BIAS_RIDGE)[0]
 
 
-class _TaskHolder:
-    """Some shards of tasks in a row."""
+class _Asked:
+    """Some shards in a row that answer questions."""
 
     def __init__(self, first: int, sources: list[Any], threads: int) -> None:
-        del threads  # They are an option of the shards.
-        self.held = TaskHolder(first, [ray.get(source) for source in sources])
+        del threads  # They are in the sources.
+        self.held = Holder(first, [ray.get(source) for source in sources])
 
     def asked(self, *question: Any) -> NDArray[np.float64]:
         """What some shards answer."""
@@ -79,41 +79,28 @@ def _sum_of_two(
     return out
 
 
-class _Actors:
-    """Shards that are held by actors, each by one that has its neighbors too."""
+class _Crew:
+    """Actors of a run."""
 
-    #: What an actor is.
-    holder: type[Any]
-
-    def __init__(
-        self,
-        sources: list[Any],
-        actors: int,
-        threads: int,
-        num_cpus: float,
-        poll: Any = None,
-    ) -> None:
-        count = len(sources)
-        self.owner = [s * actors // count for s in range(count)]
-        self.count, self.moved, self.poll = count, Moved(), poll
+    def __init__(self, num_cpus: float, poll: Any = None) -> None:
+        self.run, self.num_cpus, self.poll = uuid.uuid4().hex[:8], num_cpus, poll
+        self.actors: list[Any] = []
+        self.moved = Moved()
         # Data stay in the store while the actors live: a new one reads them there.
-        self.sources = sources
-        run = uuid.uuid4().hex[:8]
+        self.sources: list[Any] = []
+
+    def hire(self, kind: type[Any], *arguments: Any) -> None:
+        """One more actor."""
         # Ray starts an actor anew that died, on another node where its own is gone, and asks it
         # again what it had not answered.
-        make = ray.remote(self.holder).options
-        self.actors = []
-        for a in range(actors):
-            own = [s for s in range(count) if self.owner[s] == a]
-            holder = make(
-                name=f"rankfold-{run}-actor-{a}",
-                num_cpus=num_cpus,
-                max_restarts=-1,
-                max_task_retries=-1,
-                scheduling_strategy="SPREAD",
-            )
-            self.actors.append(holder.remote(own[0], [sources[s] for s in own], threads))
-        self.add = ray.remote(_sum_of_two).options(name="rankfold.add", num_cpus=0, max_retries=-1)
+        made = ray.remote(kind).options(
+            name=f"rankfold-{self.run}-actor-{len(self.actors)}",
+            num_cpus=self.num_cpus,
+            max_restarts=-1,
+            max_task_retries=-1,
+            scheduling_strategy="SPREAD",
+        )
+        self.actors.append(made.remote(*arguments))
 
     def close(self) -> None:
         """Ends all actors."""
@@ -130,12 +117,37 @@ class _Actors:
                 self.poll()
         return ray.get(refs)
 
+
+class _Actors(_Crew):
+    """Shards that are held by actors, each by one that has its neighbors too."""
+
+    #: What an actor is.
+    holder: type[Any]
+
+    def __init__(
+        self,
+        sources: list[Any],
+        actors: int,
+        threads: int,
+        num_cpus: float,
+        poll: Any = None,
+    ) -> None:
+        super().__init__(num_cpus, poll)
+        count = len(sources)
+        self.owner = [s * actors // count for s in range(count)]
+        self.count, self.sources = count, sources
+        for a in range(actors):
+            own = [s for s in range(count) if self.owner[s] == a]
+            self.hire(self.holder, own[0], [sources[s] for s in own], threads)
+        self.add = ray.remote(_sum_of_two).options(name="rankfold.add", num_cpus=0, max_retries=-1)
+
     def _tree(self, low: int, high: int, ask: Any) -> Any:
         """A reference to the sum over the shards low..high."""
         if self.owner[low] == self.owner[high - 1]:
             return ask(self.actors[self.owner[low]], low, high)
         middle = halves(low, high)
         return self.add.remote(self._tree(low, middle, ask), self._tree(middle, high, ask))
+
 
 class Actors(_Actors):
     """Shards of ratings."""
@@ -205,20 +217,20 @@ class Actors(_Actors):
         return out
 
 
-class TaskActors(_Actors):
-    """Shards of tasks."""
+class AskedActors(_Actors):
+    """Shards that answer questions."""
 
-    holder = _TaskHolder
+    holder = _Asked
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.sums: Any = ray.put(np.empty(0))
+        self.kept: list[Any] = []
 
     def ask(self, what: str, numbers: NDArray[np.float64], summed: bool) -> NDArray[np.float64]:
         """What all shards answer, added up in the tree or one behind the other."""
         self.moved.sent += numbers.nbytes * len(self.actors)
         if what == "framed":
-            self.sums = ray.put(numbers)
+            self.kept = [ray.put(numbers)]
             return np.empty(0)
         sent, asked = ray.put(numbers), 0
 
@@ -226,7 +238,7 @@ class TaskActors(_Actors):
             nonlocal asked
             asked += 1
             named = actor.asked.options(name=f"rankfold.{what}[{low}:{high}]")
-            return named.remote(low, high, what, self.sums, sent, summed)
+            return named.remote(low, high, what, summed, sent, *self.kept)
 
         if summed:
             out: NDArray[np.float64] = self._get(self._tree(0, self.count, ask))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from typing import Any
 
@@ -17,12 +16,12 @@ from .._ratings import _COLUMNS, rated, same_lengths
 from .._ratings import Completion as _Completion
 from .._shards import Holder, InProcess, Plan, Run, cut, store, without_repeats
 from ._actors import Actors
+from ._cluster import SHARDS, OnCluster, check_shards, connect
+from ._read import read
 
 #: Parameters beside those of `rankfold.Completion`: name, default.
 _OWN: dict[str, Any] = {
-    "shards": 8,
-    "actors": None,
-    "num_cpus": 1,
+    **SHARDS,
     "folder": None,
     "checkpoint": None,
     "checkpoint_every": 5,
@@ -44,7 +43,7 @@ _REFUSED = (
 _USUAL = {"bayes": (20, 1e-5, 30), "als": (30, 1e-5, 10)}
 
 
-class Completion(_Completion):
+class Completion(OnCluster, _Completion):
     """Learn to predict ratings, on a cluster that runs Ray.
 
     Ratings are cut into a fixed number of shards by user. Each is held by an actor, which sets its
@@ -89,6 +88,7 @@ class Completion(_Completion):
     (1,)
     """
 
+    _own = _OWN
     shards: int
     actors: int | None
     num_cpus: float
@@ -96,12 +96,6 @@ class Completion(_Completion):
     checkpoint: str | None
     checkpoint_every: int
     resume: str | None
-
-    def __init__(self, **given: Any) -> None:
-        own = {name: given.pop(name, default) for name, default in _OWN.items()}
-        super().__init__(**given)
-        for name, value in own.items():
-            setattr(self, name, value)
 
     def fit(
         self,
@@ -134,7 +128,7 @@ class Completion(_Completion):
         if valid is not None:
             raise ValueError("valid: nothing is chosen by shards; expected None")
         if items is None and ratings is None:
-            users = _read(users, columns)
+            users = read(users, columns)
         users, items, ratings = rated(users, items, ratings, columns)
         (of_users, all_users), (of_items, all_items) = coded(users, "users"), coded(items, "items")
         values = numbers(ratings, "ratings")
@@ -193,11 +187,7 @@ class Completion(_Completion):
             )
         if learner == "bayes" and self.regularization is not None:
             raise ValueError("regularization: `bayes` has no penalty, expected None")
-        for name in ("shards", "checkpoint_every"):
-            if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected 1 at least, found {getattr(self, name)!r}")
-        if self.actors is not None and self.actors < 0:
-            raise ValueError(f"actors: expected 0 at least, found {self.actors}")
+        check_shards(self, "checkpoint_every")
         iterations, tolerance, most = _USUAL[learner]
         rank = min(most, *sizes) if self.rank == "auto" else self.rank
         if not isinstance(rank, (int, np.integer)) or not 1 <= rank <= min(sizes):
@@ -225,8 +215,7 @@ class Completion(_Completion):
     def _holder(self, shards: list[Any], plan: Plan) -> tuple[Holder, Any]:
         if self.actors == 0:
             return InProcess(shards, plan.threads), lambda: None
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
+        connect()
         sources: list[Any] = []
         for s in range(len(shards)):
             if self.folder is not None:
@@ -271,27 +260,6 @@ class Completion(_Completion):
         clip: Any = self.clip
         low, high = clip.split(",") if isinstance(clip, str) else clip
         return float(low), float(high)
-
-
-def _signature() -> inspect.Signature:
-    kind = inspect.Parameter
-    known = parameters("completion") | _OWN
-    named = [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in known.items()]
-    return inspect.Signature([kind("self", kind.POSITIONAL_OR_KEYWORD), *named])
-
-
-Completion.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
-
-
-def _read(source: Any, columns: tuple[str, str, str]) -> Any:
-    """A frame of a Ray Dataset, or of the files at a path; all else as it is."""
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        read = ray.data.read_csv if path.endswith((".csv", ".csv.gz")) else ray.data.read_parquet
-        source = read(path)
-    if isinstance(source, ray.data.Dataset):
-        return source.select_columns(list(columns)).to_pandas()
-    return source
 
 
 class _open:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-import time
 from typing import Any
 
 import numpy as np
-import ray
 
 from .. import _rankfold
-from .._base import Progress
-from .._options import parameters, threads_of
-from .._task_shards import Asked, InProcess, TaskRows, cut, in_order
+from .._task_shards import TaskRows, cut, in_order
 from .._tasks import Multitask as _Multitask
 from .._tasks import _need_y, _targets
-from ._actors import TaskActors
-
-#: Parameters beside those of `rankfold.Multitask`: name, default.
-_OWN: dict[str, Any] = {"shards": 8, "actors": None, "num_cpus": 1}
+from ._cluster import OnCluster, Search, check_shards, threads_of_actor
 
 
-class Multitask(_Multitask):
+class Multitask(OnCluster, _Multitask):
     """Learn many regressions that share a subspace of their features, on a cluster that runs Ray.
 
     Tasks are cut into a fixed number of shards, each with all rows of its tasks, held by an actor.
@@ -64,12 +56,6 @@ class Multitask(_Multitask):
     actors: int | None
     num_cpus: float
 
-    def __init__(self, **given: Any) -> None:
-        own = {name: given.pop(name, default) for name, default in _OWN.items()}
-        super().__init__(**given)
-        for name, value in own.items():
-            setattr(self, name, value)
-
     def fit(self, X: Any, y: Any = None, *, tasks: Any = None) -> Multitask:
         """Learn the targets of rows.
 
@@ -88,17 +74,14 @@ class Multitask(_Multitask):
             The fitted estimator.
         """
         _need_y(self, y)
-        if not isinstance(self.shards, (int, np.integer)) or self.shards < 1:
-            raise ValueError(f"shards: expected 1 at least, found {self.shards!r}")
-        if self.actors is not None and self.actors < 0:
-            raise ValueError(f"actors: expected 0 at least, found {self.actors}")
+        check_shards(self)
         given = [(name, text) for name, text in self._given() if name != "threads"]
         X = self._new_rows(X, ensure_min_samples=2)
         sparse = hasattr(X, "indptr")
         X = X.astype(np.float64) if sparse else np.ascontiguousarray(X, dtype=np.float64)
         targets = _targets(y, X.shape[0])
         (names, codes), distinct = self._tasks(tasks, X.shape[0])
-        threads = threads_of(self.n_jobs) or (None if self.actors == 0 else max(1, int(self.num_cpus)))
+        threads = threads_of_actor(self)
         of_shards = given if threads is None else [*given, ("threads", str(threads))]
         columns = self._column_names()
         features = columns or [str(i + 1) for i in range(X.shape[1])]
@@ -106,53 +89,13 @@ class Multitask(_Multitask):
         count = min(int(self.shards), len(names))
         sources = cut(TaskRows(of_shards, X, columns, names, codes, targets), count)
         ordered = [names[code] for code in in_order(codes)]
-        holder, close = self._holder(sources)
-        progress = Progress(type(self).__name__, self.verbose) if self.verbose else None
-        costs: list[float] = []
-
-        def told(number: int, cost: float) -> object:
-            costs.append(cost)
-            if progress is not None:
-                progress.move(number, self.iterations)
-            event = {"event": "measured", "steps": number, "loss": cost}
-            return None if self.callback is None else self.callback(event)
-
-        began = time.perf_counter()
+        search = Search(self, self.iterations)
         try:
-            model, cost = _rankfold.fit_task_shards(given, features, ordered, holder.ask, told)
+            search.deal(sources)
+            model, cost = _rankfold.fit_task_shards(given, features, ordered, search.ask, search.told)
         finally:
-            # Also after Ctrl-C.
-            close()
-            if progress is not None:
-                progress.close()
+            search.close()
         self._restored(model)
         self._name_ids(distinct)
-        self.history_ = [{"iteration": i + 1, "cost": c} for i, c in enumerate(costs)]
-        self.report_ = {
-            "shards": count,
-            "actors": len(getattr(holder, "actors", [])),
-            "cost": cost,
-            "seconds": time.perf_counter() - began,
-            "bytes_sent": holder.moved.sent,
-            "bytes_received": holder.moved.received,
-        }
+        search.report(cost)
         return self
-
-    def _holder(self, sources: list[TaskRows]) -> tuple[Asked, Any]:
-        if self.actors == 0:
-            return InProcess(sources), lambda: None
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
-        actors = min(self.actors or len(sources), len(sources))
-        held = TaskActors([ray.put(source) for source in sources], actors, 1, self.num_cpus)
-        return held, held.close
-
-
-def _signature() -> inspect.Signature:
-    kind = inspect.Parameter
-    known = parameters("multitask") | _OWN
-    named = [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in known.items()]
-    return inspect.Signature([kind("self", kind.POSITIONAL_OR_KEYWORD), *named])
-
-
-Multitask.__init__.__signature__ = _signature()  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ use crate::kernel::vectorized;
 use crate::parallel::map_rows;
 use crate::{Error, Loss, Result};
 use faer::Mat;
+use std::borrow::Cow;
 
 /// Pairs in a block of a pass.
 const BLOCK: usize = 4096;
@@ -124,7 +125,7 @@ impl PairLoss for Bounds {
 /// Points, and the pairs of them whose distances matter, ready for passes.
 #[derive(Debug, Clone)]
 pub struct Distances<'a> {
-    points: &'a Points,
+    points: Cow<'a, Points>,
     pairs: Vec<Pair>,
     /// The pairs of each point: where its part of `near` begins.
     starts: Vec<u64>,
@@ -137,6 +138,19 @@ pub struct Distances<'a> {
 impl<'a> Distances<'a> {
     /// Makes passes over these pairs.
     pub fn new(points: &'a Points, pairs: Vec<Pair>, threads: usize) -> Result<Self> {
+        Self::over(Cow::Borrowed(points), pairs, threads)
+    }
+
+    /// Points that it keeps.
+    pub(crate) fn owning(
+        points: Points,
+        pairs: Vec<Pair>,
+        threads: usize,
+    ) -> Result<Distances<'static>> {
+        Distances::over(Cow::Owned(points), pairs, threads)
+    }
+
+    fn over(points: Cow<'a, Points>, pairs: Vec<Pair>, threads: usize) -> Result<Self> {
         let n = points.len();
         if u32::try_from(pairs.len()).is_err() || n >= Pair::ORIGIN as usize {
             return Err(Error::input("more than 4,294,967,294 pairs or points"));

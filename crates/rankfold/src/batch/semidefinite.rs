@@ -1,7 +1,7 @@
 //! What distances should be, on a geometry of positive semi-definite matrices.
 
 use super::distances::{Distances, PairLoss};
-use super::rowwise::Rowwise;
+use super::seen_pairs::SeenPairs;
 use super::solve::{Ended, Iteration, Limits, Local, Objective, Observer, Solved, Solver};
 use super::state::SolverState;
 use crate::Result;
@@ -24,27 +24,15 @@ pub struct LocalPsd<'r, 'a, M, W> {
     regression: &'r PsdRegression<'a, M, W>,
     at: Blocks,
     split: Split,
-    /// X Y, with Y the basis.
-    projected: Rowwise,
-    distances: Vec<f64>,
+    seen: SeenPairs,
     cost: f64,
     gradient: Blocks,
 }
 
 impl<M: Semidefinite, W: PairLoss> PsdRegression<'_, M, W> {
-    /// X Y, and the squared distances.
-    fn look(&self, split: &Split) -> (Rowwise, Vec<f64>) {
-        let projected = self.distances.project(&split.basis);
-        let distances = match &split.root {
-            None => self.distances.of(&projected),
-            Some(root) => self.distances.of(&projected.times(root)),
-        };
-        (projected, distances)
-    }
-
     /// The squared distances of the pairs at a point.
     pub fn distances_at(&self, at: &[Mat<f64>]) -> Vec<f64> {
-        self.look(&self.space.split(at)).1
+        SeenPairs::new(&self.distances, &self.space.split(at)).into_distances()
     }
 
     /// Lowers the cost from a point until a limit is reached, or an iteration moves G
@@ -58,7 +46,7 @@ impl<M: Semidefinite, W: PairLoss> PsdRegression<'_, M, W> {
         move_share: f64,
         observer: Observer<'_, Mat<f64>>,
     ) -> (Mat<f64>, Solved) {
-        let solved = self.run(solver, start, None, limits, move_share, observer);
+        let solved = on_geometry(self, solver, start, None, limits, move_share, observer);
         solved.expect("only a state can be wrong")
     }
 
@@ -74,48 +62,61 @@ impl<M: Semidefinite, W: PairLoss> PsdRegression<'_, M, W> {
         observer: Observer<'_, Mat<f64>>,
     ) -> Result<(Mat<f64>, Solved)> {
         let start = solver.point(self, rank, state)?;
-        self.run(solver, start, Some(state), limits, move_share, observer)
+        on_geometry(
+            self,
+            solver,
+            start,
+            Some(state),
+            limits,
+            move_share,
+            observer,
+        )
     }
+}
 
-    fn run(
-        &self,
-        solver: Solver,
-        start: Blocks,
-        state: Option<&SolverState>,
-        mut limits: Limits,
-        move_share: f64,
-        observer: Observer<'_, Mat<f64>>,
-    ) -> Result<(Mat<f64>, Solved)> {
-        let mut last = self.space.split(&start).factor();
-        let mut still = false;
-        if let Some(state) = state {
-            still = state.number("moved")? <= move_share * state.number("length")?;
-            if still {
-                limits.iterations = state.iteration;
-            }
-        }
-        let mut solved = solver.run(self, start, state, limits, &mut |iteration| {
-            let factor = self.space.split(iteration.at).factor();
-            let (moved, length) = ((&factor - &last).norm_l2(), last.norm_l2());
-            still = moved <= move_share * length;
-            last = factor;
-            let state = || {
-                let state = iteration.state().with_number("moved", moved);
-                state.with_number("length", length)
-            };
-            let seen = Iteration {
-                number: iteration.number,
-                cost: iteration.cost,
-                at: &last,
-                state: &state,
-            };
-            observer(&seen) && !still
-        })?;
+/// The same for any cost of W: from a point, which is that of the state where there is one.
+pub(crate) fn on_geometry<O: Objective>(
+    objective: &O,
+    solver: Solver,
+    start: Blocks,
+    state: Option<&SolverState>,
+    mut limits: Limits,
+    move_share: f64,
+    observer: Observer<'_, Mat<f64>>,
+) -> Result<(Mat<f64>, Solved)>
+where
+    O::Space: Semidefinite,
+{
+    let space = objective.space();
+    let mut last = space.split(&start).factor();
+    let mut still = false;
+    if let Some(state) = state {
+        still = state.number("moved")? <= move_share * state.number("length")?;
         if still {
-            solved.ended = Ended::Converged;
+            limits.iterations = state.iteration;
         }
-        Ok((last, solved))
     }
+    let mut solved = solver.run(objective, start, state, limits, &mut |iteration| {
+        let factor = space.split(iteration.at).factor();
+        let (moved, length) = ((&factor - &last).norm_l2(), last.norm_l2());
+        still = moved <= move_share * length;
+        last = factor;
+        let state = || {
+            let state = iteration.state().with_number("moved", moved);
+            state.with_number("length", length)
+        };
+        let seen = Iteration {
+            number: iteration.number,
+            cost: iteration.cost,
+            at: &last,
+            state: &state,
+        };
+        observer(&seen) && !still
+    })?;
+    if still {
+        solved.ended = Ended::Converged;
+    }
+    Ok((last, solved))
 }
 
 impl<M: Semidefinite, W: PairLoss> Local for LocalPsd<'_, '_, M, W> {
@@ -128,36 +129,18 @@ impl<M: Semidefinite, W: PairLoss> Local for LocalPsd<'_, '_, M, W> {
     }
 
     fn curvature(&self, along: &[Mat<f64>]) -> f64 {
-        let change = self.change(along);
-        let mut bent = vec![0.0; change.len()];
-        let pair_loss = &self.regression.pair_loss;
-        pair_loss.hessian_product(&self.distances, &change, &mut bent);
-        change.iter().zip(&bent).map(|(a, b)| a * b).sum()
+        let regression = self.regression;
+        let direction = regression.space.direction(&self.at, &self.split, along);
+        let (distances, pair_loss) = (&regression.distances, &regression.pair_loss);
+        self.seen.curvature(distances, pair_loss, &direction)
     }
 
     fn hessian(&self, along: &[Mat<f64>]) -> Blocks {
-        let change = self.change(along);
-        let mut bent = vec![0.0; change.len()];
         let regression = self.regression;
-        regression
-            .pair_loss
-            .hessian_product(&self.distances, &change, &mut bent);
-        let k = self.split.basis.ncols();
-        let product = regression.distances.weighted(&bent, &self.projected, k);
+        let direction = regression.space.direction(&self.at, &self.split, along);
+        let (distances, pair_loss) = (&regression.distances, &regression.pair_loss);
+        let product = self.seen.hessian(distances, pair_loss, &direction);
         regression.space.gradient(&self.at, &self.split, &product)
-    }
-}
-
-impl<M: Semidefinite, W: PairLoss> LocalPsd<'_, '_, M, W> {
-    /// How distances change along a tangent vector: W moves along L Yᵀ + Y Lᵀ.
-    fn change(&self, along: &[Mat<f64>]) -> Vec<f64> {
-        let PsdRegression {
-            distances, space, ..
-        } = self.regression;
-        let l = distances.project(&space.direction(&self.at, &self.split, along));
-        let mut change = distances.products(&l, &self.projected);
-        change.iter_mut().for_each(|c| *c *= 2.0);
-        change
     }
 }
 
@@ -182,18 +165,14 @@ impl<'a, M: Semidefinite, W: PairLoss> Objective for PsdRegression<'a, M, W> {
 
     fn local<'r>(&'r self, at: &[Mat<f64>]) -> LocalPsd<'r, 'a, M, W> {
         let split = self.space.split(at);
-        let (projected, distances) = self.look(&split);
-        let mut slopes = vec![0.0; distances.len()];
-        let cost = self.pair_loss.slopes(&distances, &mut slopes);
-        let k = split.basis.ncols();
-        let product = self.distances.weighted(&slopes, &projected, k);
+        let seen = SeenPairs::new(&self.distances, &split);
+        let (cost, product) = seen.slope(&self.distances, &self.pair_loss);
         LocalPsd {
             regression: self,
             gradient: self.space.gradient(at, &split, &product),
             at: at.to_vec(),
             split,
-            projected,
-            distances,
+            seen,
             cost,
         }
     }

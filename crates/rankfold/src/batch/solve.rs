@@ -253,7 +253,7 @@ impl Solver {
     }
 
     /// The point of a state.
-    pub(super) fn point(
+    pub(crate) fn point(
         self,
         objective: &impl Objective,
         rank: usize,

@@ -3,85 +3,34 @@
 //!
 //! [`SharedSubspace`]: super::SharedSubspace
 
+use super::asking::{Asking, matrix};
 use super::shared_subspace::{common_cost, tangent};
 use super::solve::{Local, Objective};
 use super::tasks::Common;
 use crate::linalg::symmetric;
 use crate::manifold::{Blocks, Grassmann, Manifold};
-use crate::{Error, Result};
 use faer::Mat;
-use std::sync::Mutex;
 
-/// What the holders of tasks are asked at a point.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Asked<'q> {
-    /// The cost.
-    Cost,
-    /// The cost, Σ Xᵀe [wᵀ 1], and Σ ‖X‖²/m w wᵀ.
-    Local,
-    /// The second of these along a direction.
-    Hessian(&'q [Mat<f64>]),
-}
-
-/// Gives the sums over all tasks, matrices column by column.
-pub(crate) type Ask<'s> = dyn FnMut(Asked<'_>, &[Mat<f64>]) -> Result<Vec<f64>> + Send + 's;
-
-/// f(U, c) of tasks that others hold.
+/// f(U, c) of tasks that others hold. They are asked for the `cost`; for it, Σ Xᵀe [wᵀ 1] and
+/// Σ ‖X‖²/m w wᵀ, which is `local`; and for the second of these along a direction, the `hessian`.
 pub(crate) struct SummedSubspace<'s> {
     features: usize,
     common: Option<&'s Common>,
-    ask: Mutex<&'s mut Ask<'s>>,
-    /// The first answer that did not come. A cost that is not finite ends the search then.
-    failed: Mutex<Option<Error>>,
+    asking: &'s Asking<'s>,
 }
 
 impl<'s> SummedSubspace<'s> {
-    pub fn new(features: usize, common: Option<&'s Common>, ask: &'s mut Ask<'s>) -> Self {
+    pub fn new(features: usize, common: Option<&'s Common>, asking: &'s Asking<'s>) -> Self {
         SummedSubspace {
             features,
             common,
-            ask: Mutex::new(ask),
-            failed: Mutex::new(None),
-        }
-    }
-
-    /// Why the search had to end.
-    pub fn failure(&self) -> Option<Error> {
-        let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
-        failed.take()
-    }
-
-    fn ask(&self, what: Asked<'_>, at: &[Mat<f64>], count: usize) -> Vec<f64> {
-        let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
-        let missing = vec![f64::NAN; count];
-        if failed.is_some() {
-            return missing;
-        }
-        let mut ask = self.ask.lock().unwrap_or_else(|e| e.into_inner());
-        let answer = ask(what, at);
-        match answer {
-            Ok(answer) if answer.len() == count => answer,
-            Ok(answer) => {
-                *failed = Some(Error::input(format!(
-                    "an answer of {} numbers: expected {count}",
-                    answer.len()
-                )));
-                missing
-            }
-            Err(error) => {
-                *failed = Some(error);
-                missing
-            }
+            asking,
         }
     }
 
     fn mu(&self) -> Option<f64> {
         self.common.map(Common::ridge)
     }
-}
-
-fn matrix(numbers: &[f64], rows: usize, columns: usize) -> Mat<f64> {
-    Mat::from_fn(rows, columns, |i, j| numbers[j * rows + i])
 }
 
 /// A subspace for all tasks, and its neighborhood.
@@ -120,7 +69,7 @@ impl Local for LocalSums<'_, '_> {
     fn hessian(&self, along: &[Mat<f64>]) -> Blocks {
         let (m, r) = (self.problem.features, self.at[0].ncols());
         let count = m * (r + 1);
-        let answer = self.problem.ask(Asked::Hessian(along), &self.at, count);
+        let answer = (self.problem.asking).ask("hessian", &[&self.at, along], count);
         let common = self.problem.mu().map(|mu| (mu, &along[1]));
         tangent(&self.at[0], &matrix(&answer, m, r + 1), common)
     }
@@ -144,12 +93,12 @@ impl<'s> Objective for SummedSubspace<'s> {
     }
 
     fn cost(&self, at: &[Mat<f64>]) -> f64 {
-        common_cost(self.mu(), at) + self.ask(Asked::Cost, at, 1)[0]
+        common_cost(self.mu(), at) + self.asking.ask("cost", &[at], 1)[0]
     }
 
     fn local<'a>(&'a self, at: &[Mat<f64>]) -> LocalSums<'a, 's> {
         let (m, r) = (self.features, at[0].ncols());
-        let answer = self.ask(Asked::Local, at, 1 + m * (r + 1) + r * r);
+        let answer = (self.asking).ask("local", &[at], 1 + m * (r + 1) + r * r);
         let (cost, rest) = (answer[0], &answer[1..]);
         let (slope, usual) = rest.split_at(m * (r + 1));
         LocalSums {

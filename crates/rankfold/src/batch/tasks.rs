@@ -36,6 +36,30 @@ pub struct Tasks {
     pub(super) blocks: Vec<Range<usize>>,
 }
 
+/// What tasks are made of, lent or owned.
+pub(crate) struct TaskParts<I, F> {
+    pub features: usize,
+    pub starts: I,
+    pub x: F,
+    pub y: F,
+    pub rest: f64,
+    pub sizes: F,
+    pub observations: usize,
+}
+
+/// Tasks that are worked on together.
+fn blocks(starts: &[usize]) -> Vec<Range<usize>> {
+    let (mut out, mut first) = (Vec::new(), 0);
+    let count = starts.len() - 1;
+    for t in 0..count {
+        if starts[t + 1] - starts[first] >= BLOCK || t + 1 == count {
+            out.push(first..t + 1);
+            first = t + 1;
+        }
+    }
+    out
+}
+
 impl Tasks {
     /// Of tasks, each with its rows of features, row by row, and its targets.
     pub fn new<'a>(
@@ -82,14 +106,52 @@ impl Tasks {
             out.sizes.push(dot(new, new));
             out.starts.push(out.y.len());
         }
-        let mut first = 0;
-        for t in 0..out.len() {
-            if out.starts[t + 1] - out.starts[first] >= BLOCK || t + 1 == out.len() {
-                out.blocks.push(first..t + 1);
-                first = t + 1;
-            }
-        }
+        out.blocks = blocks(&out.starts);
         Ok(out)
+    }
+
+    /// All that they are made of.
+    pub(crate) fn parts(&self) -> TaskParts<&[usize], &[f64]> {
+        TaskParts {
+            features: self.features,
+            starts: &self.starts,
+            x: &self.x,
+            y: &self.y,
+            rest: self.rest,
+            sizes: &self.sizes,
+            observations: self.observations,
+        }
+    }
+
+    /// From what `parts` gave; `None` where it does not fit together.
+    pub(crate) fn of_parts(parts: TaskParts<Vec<usize>, Vec<f64>>) -> Option<Self> {
+        let TaskParts {
+            features,
+            starts,
+            x,
+            y,
+            rest,
+            sizes,
+            observations,
+        } = parts;
+        let numbers = x.iter().chain(&y).chain(&sizes);
+        let sound = features > 0
+            && starts.first() == Some(&0)
+            && starts.is_sorted()
+            && starts.last() == Some(&y.len())
+            && sizes.len() + 1 == starts.len()
+            && y.len().checked_mul(features) == Some(x.len())
+            && numbers.chain([&rest]).all(|v| v.is_finite());
+        sound.then(|| Tasks {
+            blocks: blocks(&starts),
+            features,
+            starts,
+            x,
+            y,
+            rest,
+            sizes,
+            observations,
+        })
     }
 
     fn push_triangle(&mut self, x: &[f64], y: &[f64]) {

@@ -8,6 +8,7 @@
 
 use super::message::{LAST_ROUND, Message, Reader, Refusal, Writer};
 use super::own::{Course, curvature};
+use super::seat::Portrait;
 use super::work::{Local, Work};
 use crate::linalg::symmetric;
 use crate::manifold::Grassmann;
@@ -340,15 +341,7 @@ impl<W: Work> Agent<W> {
             (words.word()? == want).then_some(())?;
         }
         let round = words.word().filter(|&round| round <= LAST_ROUND)?;
-        let counters = Counters {
-            steps: words.word()?,
-            refused_steps: words.word()?,
-            sent: words.word()?,
-            sent_bytes: words.word()?,
-            accepted: words.word()?,
-            stale: words.word()?,
-            rejected: words.word()?,
-        };
+        let counters = counters(&mut words)?;
         let mut course = Course {
             steps: words.word()?,
             level: f64::from_bits(words.word()?),
@@ -391,16 +384,41 @@ impl<W: Work> Agent<W> {
 
 /// The subspace in the checkpoint of any agent.
 pub fn checkpoint_subspace(bytes: &[u8]) -> Option<Mat<f64>> {
+    portrait(bytes).map(|found| found.subspace)
+}
+
+/// What the checkpoint of any agent says of it to others.
+pub(super) fn portrait(bytes: &[u8]) -> Option<Portrait> {
     let mut words = Reader::checked(MAGIC, bytes)?;
-    let _id = words.word()?;
+    let id = usize::try_from(words.word()?).ok()?;
     let (m, k) = (words.word()?, words.word()?);
     let (m, k) = (usize::try_from(m).ok()?, usize::try_from(k).ok()?);
-    // Neighbors, the round, counters and the course, up to whether there is a prior.
-    for _ in 0..15 {
+    let _neighbors = words.word()?;
+    let round = words.word()?;
+    let counters = counters(&mut words)?;
+    // The course, up to whether there is a prior.
+    for _ in 0..6 {
         words.word()?;
     }
     if words.word()? == 1 {
         words.matrix(k, k)?;
     }
-    words.subspace(m, k)
+    Some(Portrait {
+        id,
+        round,
+        counters,
+        subspace: words.subspace(m, k)?,
+    })
+}
+
+fn counters(words: &mut Reader<'_>) -> Option<Counters> {
+    Some(Counters {
+        steps: words.word()?,
+        refused_steps: words.word()?,
+        sent: words.word()?,
+        sent_bytes: words.word()?,
+        accepted: words.word()?,
+        stale: words.word()?,
+        rejected: words.word()?,
+    })
 }

@@ -9,6 +9,8 @@
 //! column is at hand: O(|Ω|r² + nr³). It is [`crate::batch::Subspace`] on one thread, in
 //! half of the memory: agents run beside each other.
 
+use super::message::{Reader, Writer};
+use super::seat::Sent;
 use super::work::{Local, Passed, Work};
 use crate::batch::View;
 use crate::batch::normal::Normal;
@@ -199,6 +201,57 @@ vectorized! {
                 }
             }
         }
+    }
+}
+
+const MAGIC: &[u8; 8] = b"rkcolmn1";
+
+impl Sent for Columns {
+    const KIND: u64 = 1;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(MAGIC, 0);
+        for word in [self.rows as u64, self.lambda.to_bits(), self.len() as u64] {
+            out.word(word);
+        }
+        self.starts.iter().for_each(|&start| out.word(start as u64));
+        let index = self.index.iter().flat_map(|i| i.to_le_bytes());
+        out.bytes(&index.collect::<Vec<u8>>());
+        self.value
+            .iter()
+            .for_each(|value| out.word(value.to_bits()));
+        out.finish()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut words = Reader::checked(MAGIC, bytes)?;
+        let rows = usize::try_from(words.word()?).ok()?;
+        let lambda = f64::from_bits(words.word()?);
+        let count = words.word()?;
+        let mut starts = Vec::new();
+        for _ in 0..=count {
+            starts.push(usize::try_from(words.word()?).ok()?);
+        }
+        let (index, _) = words.bytes()?.as_chunks::<4>();
+        let index: Vec<u32> = index.iter().map(|i| u32::from_le_bytes(*i)).collect();
+        let mut value = Vec::with_capacity(index.len());
+        for _ in 0..index.len() {
+            value.push(f64::from_bits(words.word()?));
+        }
+        let sound = words.is_empty()
+            && starts.is_sorted()
+            && starts[0] == 0
+            && starts.last() == Some(&index.len())
+            && index.iter().all(|&i| (i as usize) < rows)
+            && value.iter().all(|v| v.is_finite())
+            && (0.0..=1.0).contains(&lambda);
+        sound.then_some(Columns {
+            rows,
+            starts,
+            index,
+            value,
+            lambda,
+        })
     }
 }
 

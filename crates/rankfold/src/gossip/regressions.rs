@@ -4,11 +4,13 @@
 //! f(U) = Σₜ min_w ½‖XₜUw − yₜ‖² + λ/2 ‖w‖²          gradient: Σₜ Xₜᵀ(XₜUwₜ − yₜ) wₜᵀ
 //! ```
 
+use super::message::{Reader, Writer};
+use super::seat::Sent;
 use super::work::{Local, Passed, Work};
-use crate::batch::Tasks;
 use crate::batch::normal::Normal;
 use crate::batch::pass::dot_row;
 use crate::batch::rowwise::Rowwise;
+use crate::batch::{TaskParts, Tasks};
 use faer::Mat;
 
 /// Tasks with a ridge on the weights of each.
@@ -106,6 +108,58 @@ impl Regressions {
             weights,
             factors,
         }
+    }
+}
+
+const MAGIC: &[u8; 8] = b"rkregrs1";
+
+impl Sent for Regressions {
+    const KIND: u64 = 2;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let parts = self.tasks.parts();
+        let mut out = Writer::new(MAGIC, 0);
+        for word in [
+            self.lambda.to_bits(),
+            parts.features as u64,
+            parts.rest.to_bits(),
+            parts.observations as u64,
+        ] {
+            out.word(word);
+        }
+        out.word(parts.starts.len() as u64);
+        parts
+            .starts
+            .iter()
+            .for_each(|&start| out.word(start as u64));
+        for numbers in [parts.sizes, parts.y, parts.x] {
+            out.word(numbers.len() as u64);
+            numbers.iter().for_each(|v| out.word(v.to_bits()));
+        }
+        out.finish()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut words = Reader::checked(MAGIC, bytes)?;
+        let lambda = f64::from_bits(words.word()?);
+        let features = usize::try_from(words.word()?).ok()?;
+        let rest = f64::from_bits(words.word()?);
+        let observations = usize::try_from(words.word()?).ok()?;
+        let mut starts = Vec::new();
+        for _ in 0..words.word()? {
+            starts.push(usize::try_from(words.word()?).ok()?);
+        }
+        let [sizes, y, x] = [words.numbers()?, words.numbers()?, words.numbers()?];
+        let tasks = Tasks::of_parts(TaskParts {
+            features,
+            starts,
+            x,
+            y,
+            rest,
+            sizes,
+            observations,
+        })?;
+        (words.is_empty() && lambda >= 0.0).then(|| Regressions::new(tasks, lambda))
     }
 }
 

@@ -20,7 +20,7 @@ const MAGIC: &[u8; 8] = b"rksimul1";
 
 /// Streams of random numbers: edges, and what happens to messages.
 pub(super) const EDGES: u64 = 0x6762;
-const FAULTS: u64 = 0x6763;
+pub(super) const FAULTS: u64 = 0x6763;
 
 choices! {
     /// Which edges a slot uses.
@@ -124,7 +124,7 @@ pub struct Settings {
 }
 
 /// A message on its way.
-struct Letter {
+pub(super) struct Letter {
     due: u64,
     to: usize,
     bytes: Vec<u8>,
@@ -174,18 +174,47 @@ pub(super) fn identity(graph: &Graph, rho: f64, rank: usize, settings: &Settings
     out
 }
 
-/// What a checkpoint holds.
-struct Parsed<'a> {
+/// A checkpoint: of each agent whether it is alive, its own checkpoint, and the one that it comes
+/// back from, which has no bytes where nothing was saved.
+pub(super) fn written<'a>(
+    identity: &[u64],
     slots: u64,
-    random: [Random; 2],
-    agents: Vec<&'a [u8]>,
+    random: [&Random; 2],
+    agents: impl Iterator<Item = (bool, Vec<u8>, &'a [u8])>,
+    letters: &[Letter],
+) -> Vec<u8> {
+    let mut out = Writer::new(MAGIC, 0);
+    identity.iter().for_each(|&word| out.word(word));
+    out.word(slots);
+    for random in random {
+        out.bytes(&serde_json::to_vec(random).expect("a generator is four numbers"));
+    }
+    for (alive, agent, saved) in agents {
+        out.word(u64::from(alive));
+        out.bytes(&agent);
+        out.bytes(saved);
+    }
+    out.word(letters.len() as u64);
+    for letter in letters {
+        out.word(letter.due);
+        out.word(letter.to as u64);
+        out.bytes(&letter.bytes);
+    }
+    out.finish()
+}
+
+/// What a checkpoint holds.
+pub(super) struct Parsed<'a> {
+    pub slots: u64,
+    pub random: [Random; 2],
+    pub agents: Vec<&'a [u8]>,
     alive: Vec<bool>,
     saved: Vec<Option<Vec<u8>>>,
     letters: Vec<Letter>,
 }
 
 impl<'a> Parsed<'a> {
-    fn read(bytes: &'a [u8], identity: &[u64], agents: usize) -> Option<Self> {
+    pub fn read(bytes: &'a [u8], identity: &[u64], agents: usize) -> Option<Self> {
         let mut words = Reader::checked(MAGIC, bytes)?;
         for want in identity {
             (words.word()? == *want).then_some(())?;
@@ -230,6 +259,40 @@ pub struct Status {
     pub consensus: f64,
     /// What all agents did and met.
     pub counters: Counters,
+}
+
+/// How far agents have come, by their own costs, their subspaces, and what each did and met.
+pub(super) fn status(
+    slots: u64,
+    graph: &Graph,
+    rho: f64,
+    own: &[f64],
+    subspaces: &[&Mat<f64>],
+    counters: impl Iterator<Item = Counters>,
+    threads: usize,
+) -> Status {
+    let edges = graph.edges();
+    let distances = map_blocks(edges.len(), 1, threads, |at| {
+        let (i, j) = edges[at.start];
+        Grassmann::distance(subspaces[i], subspaces[j])
+    });
+    let squares: f64 = distances.iter().map(|d| d * d).sum();
+    let mut sum = Counters::default();
+    for c in counters {
+        sum.steps += c.steps;
+        sum.refused_steps += c.refused_steps;
+        sum.sent += c.sent;
+        sum.sent_bytes += c.sent_bytes;
+        sum.accepted += c.accepted;
+        sum.stale += c.stale;
+        sum.rejected += c.rejected;
+    }
+    Status {
+        slots,
+        cost: own.iter().sum::<f64>() + 0.5 * rho * squares,
+        consensus: distances.into_iter().fold(0.0, f64::max),
+        counters: sum,
+    }
 }
 
 /// Agents and the network between them.
@@ -319,27 +382,17 @@ impl<W: Work + Clone> Simulation<W> {
     /// The whole simulation beside the data, as bytes: agents, messages on their way,
     /// and random streams.
     pub fn checkpoint(&self) -> Vec<u8> {
-        let mut out = Writer::new(MAGIC, 0);
-        for word in identity(&self.graph, self.rho, self.rank, &self.settings) {
-            out.word(word);
-        }
-        out.word(self.slots);
-        for random in [&self.edges, &self.faults] {
-            out.bytes(&serde_json::to_vec(random).expect("a generator is four numbers"));
-        }
-        for ((agent, alive), saved) in self.agents.iter().zip(&self.alive).zip(&self.saved) {
-            out.word(u64::from(*alive));
-            out.bytes(&agent.checkpoint());
-            // No bytes where nothing was saved.
-            out.bytes(saved.as_deref().unwrap_or_default());
-        }
-        out.word(self.letters.len() as u64);
-        for letter in &self.letters {
-            out.word(letter.due);
-            out.word(letter.to as u64);
-            out.bytes(&letter.bytes);
-        }
-        out.finish()
+        let identity = identity(&self.graph, self.rho, self.rank, &self.settings);
+        let agents = self.agents.iter().zip(&self.alive).zip(&self.saved);
+        let agents = agents.map(|((agent, alive), saved)| {
+            (
+                *alive,
+                agent.checkpoint(),
+                saved.as_deref().unwrap_or_default(),
+            )
+        });
+        let random = [&self.edges, &self.faults];
+        written(&identity, self.slots, random, agents, &self.letters)
     }
 
     /// The simulation of a checkpoint, with the data and what it was made with. It goes
@@ -525,29 +578,18 @@ impl<W: Work + Clone> Simulation<W> {
         let own = map_blocks(self.agents.len(), 1, self.settings.threads, |at| {
             self.agents[at.start].cost()
         });
-        let edges = self.graph.edges();
-        let distances = map_blocks(edges.len(), 1, self.settings.threads, |at| {
-            let (i, j) = edges[at.start];
-            Grassmann::distance(self.agents[i].subspace(), self.agents[j].subspace())
-        });
-        let squares: f64 = distances.iter().map(|d| d * d).sum();
-        let mut counters = Counters::default();
-        for agent in &self.agents {
-            let c = agent.counters();
-            counters.steps += c.steps;
-            counters.refused_steps += c.refused_steps;
-            counters.sent += c.sent;
-            counters.sent_bytes += c.sent_bytes;
-            counters.accepted += c.accepted;
-            counters.stale += c.stale;
-            counters.rejected += c.rejected;
-        }
-        Status {
-            slots: self.slots,
-            cost: own.into_iter().sum::<f64>() + 0.5 * self.rho * squares,
-            consensus: distances.into_iter().fold(0.0, f64::max),
+        let subspaces: Vec<&Mat<f64>> = self.agents.iter().map(Agent::subspace).collect();
+        let counters = self.agents.iter().map(Agent::counters);
+        let threads = self.settings.threads;
+        status(
+            self.slots,
+            &self.graph,
+            self.rho,
+            &own,
+            &subspaces,
             counters,
-        }
+            threads,
+        )
     }
 
     /// The costs of all pairs, α_i f_i + α_j f_j + ρ/2 dist²(U_i, U_j): they add up to

@@ -19,6 +19,7 @@ mod online;
 mod pace;
 mod pairs;
 mod preprocessing;
+mod questions;
 mod rank;
 mod ranking;
 mod recommend;
@@ -46,14 +47,15 @@ pub use kernel::{
     MapData, MapUpdate,
 };
 pub use metric::{
-    Classified, Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricSolver,
-    PairsFrom, StepSchedule, squared_distance_levels,
+    Classified, Metric, MetricData, MetricInit, MetricLearner, MetricSession, MetricShard,
+    MetricSolver, PairsFrom, ShardedMetric, StepSchedule, squared_distance_levels,
 };
 pub use multitask::{
-    Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner, TaskQuestion, TaskShard,
+    Multitask, MultitaskLearner, MultitaskSolver, TaskData, TaskLearner, TaskShard,
 };
 pub use online::Online;
 pub use pairs::{Pairs, PairsData, PairsSession, PairsSolver};
+pub use questions::ShardQuestion;
 pub use rank::Rank;
 pub use ranking::{
     LabelScores, Order, Ranking, RankingData, RankingSession, Violation, WARP_TRIALS, draws,

@@ -7,7 +7,7 @@ use super::watch::Watched;
 use super::{Divided, Given, Gossip, GossipFit};
 use crate::batch::{Ended, Fitted, Observed, Part};
 use crate::data::{Ratings, split_key};
-use crate::gossip::{Columns, Work};
+use crate::gossip::{Columns, Elsewhere, Work};
 use crate::model::{GossipCard, Knowledge, Model};
 use crate::task::completion::fingerprint;
 use crate::task::run::{Fit, Run};
@@ -21,11 +21,11 @@ pub(super) const RIDGES: [f64; 6] = [0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001];
 
 impl Gossip {
     /// Learns ratings, with users divided among the agents in the order they first came.
-    pub(super) fn completion<R: Real>(
+    pub(super) fn completion<'r, R: Real>(
         &self,
         ratings: Ratings,
         given: Given<'_>,
-        run: Run<'_>,
+        run: (Run<'r>, Option<&'r mut dyn Elsewhere>),
     ) -> Result<GossipFit> {
         let Ratings {
             users,

@@ -26,7 +26,7 @@ pub use watch::Watch;
 use super::run::{Fit, Run};
 use super::{Learn, TaskData, threads};
 use crate::data::Ratings;
-use crate::gossip::{Graph, Rehearsal, Schedule};
+use crate::gossip::{Elsewhere, Graph, Rehearsal, Schedule};
 use crate::model::{Model, Standardize};
 use crate::options::{Options, Range};
 use crate::task::Clip;
@@ -346,6 +346,30 @@ impl Gossip {
     /// Learns the model of the mean subspace and that of each agent, with an observer and
     /// checkpoints. `R` is the precision of stored ratings models.
     pub fn fit_agents<R: Real>(&self, data: GossipData<'_>, run: Run<'_>) -> Result<GossipFit> {
+        self.fit_where::<R>(data, (run, None))
+    }
+
+    /// The same with agents that live elsewhere: they get their data first, and then take the turns
+    /// of the same slots. The models have the same bytes. What is chosen on held-out data, where it
+    /// is not given, is chosen here.
+    pub fn fit_elsewhere<'r, R: Real>(
+        &self,
+        data: GossipData<'_>,
+        elsewhere: &'r mut dyn Elsewhere,
+        run: Run<'r>,
+    ) -> Result<GossipFit> {
+        if data.faults.is_some() {
+            let message = "are for agents in one process: those elsewhere have their own";
+            return Err(Error::input(message).about("faults"));
+        }
+        self.fit_where::<R>(data, (run, Some(elsewhere)))
+    }
+
+    fn fit_where<'r, R: Real>(
+        &self,
+        data: GossipData<'_>,
+        run: (Run<'r>, Option<&'r mut dyn Elsewhere>),
+    ) -> Result<GossipFit> {
         self.check()?;
         let given = Given {
             edges: data.edges,

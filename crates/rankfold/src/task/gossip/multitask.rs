@@ -7,7 +7,7 @@ use super::watch::Watched;
 use super::{Divided, Given, Gossip, GossipFit};
 use crate::batch::Tasks;
 use crate::data::{TaskColumns, TaskRows, split_key};
-use crate::gossip::Regressions;
+use crate::gossip::{Elsewhere, Regressions};
 use crate::model::{Knowledge, Model};
 use crate::task::multitask::{MultitaskEvent, Shares, fingerprint};
 use crate::task::run::{Fit, Run};
@@ -17,11 +17,11 @@ use faer::Mat;
 
 impl Gossip {
     /// Learns tasks, divided among the agents in the order they first came.
-    pub(super) fn multitask(
+    pub(super) fn multitask<'r>(
         &self,
         data: TaskData<'_>,
         given: Given<'_>,
-        run: Run<'_>,
+        run: (Run<'r>, Option<&'r mut dyn Elsewhere>),
     ) -> Result<GossipFit> {
         if data.valid.is_some() {
             return Err(Error::option("valid", "does not apply to gossip"));

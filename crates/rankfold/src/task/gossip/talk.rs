@@ -4,7 +4,10 @@
 use super::crowd::Crowd;
 use super::{Given, Gossip, GossipGeometry, GossipInit};
 use crate::batch::{Ended, SolverState};
-use crate::gossip::{Euclidean, Faults, Graph, Settings, Simulation, Status, Steps, Work, alone};
+use crate::gossip::{
+    Away, Elsewhere, Euclidean, Faults, Graph, Sent, Settings, Simulation, Status, Steps, Work,
+    alone,
+};
 use crate::linalg::qf;
 use crate::manifold::Grassmann;
 use crate::model::{GossipCard, Metrics, Model, Standardize};
@@ -50,6 +53,8 @@ pub(super) struct Talk<'a, 'r> {
     faults: Faults,
     /// Where a checkpoint stands.
     resumed: Option<SolverState>,
+    /// Where agents live in the run, unless here.
+    elsewhere: Option<&'r mut dyn Elsewhere>,
 }
 
 impl<'a, 'r> Talk<'a, 'r> {
@@ -59,8 +64,14 @@ impl<'a, 'r> Talk<'a, 'r> {
         given: &Gossip,
         given_data: Given<'_>,
         fingerprint: u64,
-        run: Run<'r>,
+        (run, elsewhere): (Run<'r>, Option<&'r mut dyn Elsewhere>),
     ) -> Result<(Self, Option<Decided>)> {
+        if elsewhere.is_some() && options.geometry == GossipGeometry::Euclidean {
+            return Err(Error::option(
+                "geometry",
+                "is `euclidean`: agents elsewhere have subspaces, expected `grassmann`",
+            ));
+        }
         let (graph, graph_name) = options.graph_of(given_data.edges)?;
         let slots = options.usual_slots(&graph);
         let script = match given_data.faults {
@@ -92,6 +103,7 @@ impl<'a, 'r> Talk<'a, 'r> {
             script,
             faults: Faults::default(),
             resumed: resumed.map(|resumed| resumed.solver),
+            elsewhere,
         };
         Ok((talk, decided.transpose()?))
     }
@@ -113,7 +125,12 @@ impl<'a, 'r> Talk<'a, 'r> {
     }
 
     /// Agents at their starts.
-    fn crowd<W: Work + Clone>(&self, works: Vec<W>, rho: f64, steps: Steps) -> Result<Crowd<W>> {
+    fn crowd<W: Work + Clone>(
+        &self,
+        works: Vec<W>,
+        rho: f64,
+        steps: Steps,
+    ) -> Result<Crowd<'r, W>> {
         Ok(match self.options.geometry {
             GossipGeometry::Grassmann => Crowd::Grassmann(self.simulation(works, rho, steps)?),
             GossipGeometry::Euclidean => Crowd::Euclidean(self.euclidean(works, rho, steps)?),
@@ -151,21 +168,50 @@ impl<'a, 'r> Talk<'a, 'r> {
     /// Where agents start: a subspace each, or one for all.
     fn starts<W: Work>(&self, works: &[W]) -> Result<Vec<Mat<f64>>> {
         let options = self.options;
+        if options.init != GossipInit::Own {
+            return self.random_starts(works);
+        }
+        let starts = map_blocks(works.len(), 1, options.thread_count(), |i| {
+            alone(&works[i.start], options.rank, options.seed)
+        });
+        found(starts)
+    }
+
+    /// The same where they do not follow from the data of agents; else none.
+    fn random_starts<W: Work>(&self, works: &[W]) -> Result<Vec<Mat<f64>>> {
+        let options = self.options;
         let random = |side: u64| {
             let entry = |i, j| normal_at(options.seed, side, i as u64, j as u64);
             qf(&Mat::from_fn(works[0].dimension(), options.rank, entry))
         };
-        let starts: Vec<Option<Mat<f64>>> = match options.init {
-            GossipInit::Own => map_blocks(works.len(), 1, options.thread_count(), |i| {
-                alone(&works[i.start], options.rank, options.seed)
-            }),
+        found(match options.init {
+            GossipInit::Own => Vec::new(),
             GossipInit::Shared => vec![random(START)],
             GossipInit::Random => (1..=works.len() as u64)
                 .map(|i| random(START + (i << 16)))
                 .collect(),
-        };
-        let starts: Option<Vec<Mat<f64>>> = starts.into_iter().collect();
-        starts.ok_or_else(|| Error::failure("no subspace to start from was found"))
+        })
+    }
+
+    /// Agents elsewhere, at their starts or where a checkpoint has them.
+    fn away<W: Sent>(
+        &self,
+        elsewhere: &'r mut dyn Elsewhere,
+        works: Vec<W>,
+        rho: f64,
+        steps: Steps,
+        checkpoint: Option<&[u8]>,
+    ) -> Result<Crowd<'r, W>> {
+        let starts = self.random_starts(&works)?;
+        let away = Away::new(
+            elsewhere,
+            &works,
+            (self.graph.clone(), rho, self.options.rank),
+            (&starts, self.options.seed),
+            self.settings(steps),
+            checkpoint,
+        )?;
+        Ok(Crowd::Away(Box::new(away), works))
     }
 
     fn settings(&self, steps: Steps) -> Settings {
@@ -185,7 +231,7 @@ impl<'a, 'r> Talk<'a, 'r> {
         works: Vec<W>,
         rho: f64,
         steps: Steps,
-    ) -> Result<Crowd<W>> {
+    ) -> Result<Crowd<'r, W>> {
         let mut crowd = self.crowd(works, rho, steps)?;
         for slot in 1..=self.slots {
             crowd.slot()?;
@@ -198,32 +244,37 @@ impl<'a, 'r> Talk<'a, 'r> {
 
     /// The run itself, from the start or from a checkpoint. `watch` says what the curve tells
     /// beside cost and consensus.
-    pub fn run<W: Work + Clone>(
+    pub fn run<W: Sent + Clone>(
         &mut self,
         works: Vec<W>,
         rho: f64,
         decided: &Decided,
-        watch: &dyn Fn(&Crowd<W>) -> Result<Metrics>,
-    ) -> Result<Crowd<W>> {
+        watch: &dyn Fn(&Crowd<'_, W>) -> Result<Metrics>,
+    ) -> Result<Crowd<'r, W>> {
         self.driver.decided(decided)?;
         self.faults = self.script.clone();
         let steps = self.steps(decided);
-        let mut crowd = match (self.resumed.take(), self.options.geometry) {
-            (None, _) => {
-                let crowd = self.crowd(works, rho, steps)?;
-                self.driver.start(told(&crowd.status(), watch(&crowd)?));
-                crowd
+        let resumed = self.resumed.take();
+        let fresh = resumed.is_none();
+        let mut crowd = match (self.elsewhere.take(), resumed, self.options.geometry) {
+            (Some(elsewhere), resumed, _) => {
+                let state = resumed.as_ref().map(|state| &state.bytes[..]);
+                self.away(elsewhere, works, rho, steps, state)?
             }
-            (Some(state), GossipGeometry::Grassmann) => {
+            (None, None, _) => self.crowd(works, rho, steps)?,
+            (None, Some(state), GossipGeometry::Grassmann) => {
                 let (graph, settings) = (self.graph.clone(), self.settings(steps));
                 let rank = self.options.rank;
                 let found = Simulation::restore(works, graph, rho, rank, settings, &state.bytes);
                 Crowd::Grassmann(found?)
             }
-            (Some(state), GossipGeometry::Euclidean) => {
+            (None, Some(state), GossipGeometry::Euclidean) => {
                 Crowd::Euclidean(self.euclidean(works, rho, steps)?.restored(&state.bytes)?)
             }
         };
+        if fresh {
+            self.driver.start(told(&crowd.status(), watch(&crowd)?));
+        }
         while self.driver.course.counters.steps < self.slots {
             crowd.slot()?;
             let crowd = &crowd;
@@ -301,6 +352,11 @@ impl<'a, 'r> Talk<'a, 'r> {
         }
         Ok(report)
     }
+}
+
+fn found(starts: Vec<Option<Mat<f64>>>) -> Result<Vec<Mat<f64>>> {
+    let starts: Option<Vec<Mat<f64>>> = starts.into_iter().collect();
+    starts.ok_or_else(|| Error::failure("no subspace to start from was found"))
 }
 
 /// What the agents of a run have in common, for its report.

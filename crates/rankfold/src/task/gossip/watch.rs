@@ -81,7 +81,7 @@ impl<D: Parted> Watched<D> {
     /// What is seen now: `model` makes the model of an agent, `error` measures it.
     pub fn look<W: Work + Clone>(
         &self,
-        crowd: &Crowd<W>,
+        crowd: &Crowd<'_, W>,
         model: impl Fn(usize, &Mat<f64>) -> Result<Model>,
         error: impl Fn(&Model, &D) -> Result<f64>,
     ) -> Result<Metrics> {

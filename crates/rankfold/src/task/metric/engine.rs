@@ -3,8 +3,8 @@
 
 use super::{MetricLearner, MetricSolver};
 use crate::batch::{
-    Armijo, Bound, Bounds, Distances, Ended, Iteration, Limits, Pair, PairLoss, Points,
-    PsdRegression, Solver, SolverState,
+    Armijo, Asking, Bound, Bounds, Distances, Ended, Iteration, Limits, Objective, Pair, PairLoss,
+    Points, PsdRegression, Solver, SolverState, SummedPsd, on_geometry,
 };
 use crate::linalg::Retraction;
 use crate::manifold::{Affine, Flat, LogEuclidean, PolarPsd, Semidefinite};
@@ -55,6 +55,31 @@ pub(crate) struct Seen<'a> {
 /// Observes each iteration; false ends the work.
 pub(crate) type Observer<'a> = &'a mut dyn FnMut(&Seen<'_>) -> bool;
 
+/// A cost of W that does not say yet on which geometry it is lowered.
+pub(crate) trait Posed {
+    /// The same on a geometry.
+    fn on<M: Semidefinite>(self, space: M) -> impl Objective<Space = M>;
+}
+
+/// Pairs at hand, and what their distances should be.
+impl<W: PairLoss> Posed for (Distances<'_>, W) {
+    fn on<M: Semidefinite>(self, space: M) -> impl Objective<Space = M> {
+        let (distances, pair_loss) = self;
+        PsdRegression {
+            distances,
+            pair_loss,
+            space,
+        }
+    }
+}
+
+/// Pairs that others hold, of points with so many features.
+impl<'s> Posed for (usize, &'s Asking<'s>) {
+    fn on<M: Semidefinite>(self, space: M) -> impl Objective<Space = M> {
+        SummedPsd::new(self.0, self.1, space)
+    }
+}
+
 impl Engine {
     /// Lowers the cost of bounds from W = G Gᵀ.
     pub fn bounds(
@@ -68,14 +93,13 @@ impl Engine {
         let pairs = bounds.iter().map(|(pair, ..)| *pair).collect();
         let list = bounds.iter().map(|&(_, bound, y)| (bound, y)).collect();
         let distances = Distances::new(points, pairs, self.threads)?;
-        self.lower(distances, Bounds { list }, start, state, observer)
+        self.lower((distances, Bounds { list }), start, state, observer)
     }
 
     /// Lowers any cost of distances from W = G Gᵀ.
     pub fn lower(
         &self,
-        distances: Distances<'_>,
-        pair_loss: impl PairLoss,
+        posed: impl Posed,
         start: &Mat<f64>,
         state: Option<&SolverState>,
         observer: Observer<'_>,
@@ -86,31 +110,17 @@ impl Engine {
         };
         match self.learner {
             MetricLearner::Flat | MetricLearner::ConeFlat => {
-                self.on(Flat, distances, pair_loss, start, state, observer)
+                self.on(posed.on(Flat), start, state, observer)
             }
-            MetricLearner::Polar => self.on(polar, distances, pair_loss, start, state, observer),
-            MetricLearner::ConeAffine => self.on(
-                Affine::default(),
-                distances,
-                pair_loss,
-                start,
-                state,
-                observer,
-            ),
+            MetricLearner::Polar => self.on(posed.on(polar), start, state, observer),
+            MetricLearner::ConeAffine => {
+                self.on(posed.on(Affine::default()), start, state, observer)
+            }
             MetricLearner::ConeLogdet => {
                 let first_order = true;
-                self.on(
-                    Affine { first_order },
-                    distances,
-                    pair_loss,
-                    start,
-                    state,
-                    observer,
-                )
+                self.on(posed.on(Affine { first_order }), start, state, observer)
             }
-            MetricLearner::ConeLog => {
-                self.on(LogEuclidean, distances, pair_loss, start, state, observer)
-            }
+            MetricLearner::ConeLog => self.on(posed.on(LogEuclidean), start, state, observer),
             other => Err(Error::input(format!(
                 "`{}` does not learn in batch with this solver",
                 other.name()
@@ -118,11 +128,9 @@ impl Engine {
         }
     }
 
-    fn on<M: Semidefinite>(
+    fn on<O: Objective<Space: Semidefinite>>(
         &self,
-        space: M,
-        distances: Distances<'_>,
-        pair_loss: impl PairLoss,
+        problem: O,
         start: &Mat<f64>,
         state: Option<&SolverState>,
         observer: Observer<'_>,
@@ -138,11 +146,10 @@ impl Engine {
             }
         };
         let lost = || Error::input("the start has lost rank to working precision");
-        let point = space.point(start).ok_or_else(lost)?;
-        let regression = PsdRegression {
-            distances,
-            pair_loss,
-            space,
+        let point = problem.space().point(start).ok_or_else(lost)?;
+        let point = match state {
+            None => point,
+            Some(state) => solver.point(&problem, start.ncols(), state)?,
         };
         let limits = Limits {
             iterations: self.iterations,
@@ -158,14 +165,9 @@ impl Engine {
                 state: &|| step.state(),
             })
         };
-        let (factor, solved) = match state {
-            None => regression.solve(solver, point, limits, self.tolerance, &mut observed),
-            Some(state) => {
-                let rank = start.ncols();
-                let share = self.tolerance;
-                regression.resume(solver, rank, state, limits, share, &mut observed)?
-            }
-        };
+        let share = self.tolerance;
+        let (factor, solved) =
+            on_geometry(&problem, solver, point, state, limits, share, &mut observed)?;
         if !(solved.cost.is_finite() && factor.is_all_finite()) {
             return Err(Error::input(
                 "the cost leaves the range of numbers: scale the features or the distances",

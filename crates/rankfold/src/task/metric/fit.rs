@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Iterations on given constraints unless others are asked for.
-const ITERATIONS: usize = 200;
+pub(super) const ITERATIONS: usize = 200;
 
 /// Iterations on random pairs that are chosen from: stopping early is what keeps a
 /// metric from fitting pairs instead of classes.
@@ -228,7 +228,7 @@ impl<'a, R: Real> Setup<'a, R> {
         Ok(rank)
     }
 
-    fn engine(&self) -> Engine {
+    pub fn engine(&self) -> Engine {
         let options = &self.options;
         Engine {
             learner: options.learner,
@@ -387,8 +387,7 @@ impl<'a, R: Real> Setup<'a, R> {
             let distances = Distances::new(&part.points, pairs, threads)?;
             engine.iterations = ROUND.min(steps - done);
             let lowered = engine.lower(
-                distances.clone(),
-                margins.clone(),
+                (distances.clone(), margins.clone()),
                 &out.factor,
                 state.take(),
                 &mut |seen| {
@@ -774,7 +773,7 @@ impl<'a, R: Real> Setup<'a, R> {
     }
 
     /// The model of W = G Gᵀ.
-    fn model(
+    pub fn model(
         &self,
         factor: &Mat<f64>,
         init: MetricInit,

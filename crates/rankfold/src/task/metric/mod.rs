@@ -12,6 +12,7 @@ mod fit;
 mod online;
 mod scaling;
 mod session;
+mod sharded;
 mod source;
 mod start;
 
@@ -20,6 +21,7 @@ pub(crate) use engine::{Bounded, Engine, Lowered};
 pub use evaluation::Classified;
 pub(crate) use fit::stored;
 pub use session::MetricSession;
+pub use sharded::{MetricShard, ShardedMetric};
 
 use super::run::{Fit, Run};
 use super::{LARGEST_BATCH, Learn, check_length, threads};

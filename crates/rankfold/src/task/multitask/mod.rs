@@ -12,7 +12,7 @@ mod shares;
 mod start;
 
 pub use online::TaskLearner;
-pub use sharded::{TaskQuestion, TaskShard};
+pub use sharded::TaskShard;
 pub(crate) use shares::Shares;
 
 use super::course::Course;

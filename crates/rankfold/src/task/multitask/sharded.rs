@@ -2,8 +2,7 @@
 //!
 //! The cost of a subspace is a sum over tasks, and so are its slope and its curvature. So are all
 //! numbers that scales and biases follow from. Whoever runs shards asks all of them one
-//! [`TaskQuestion`] at a time, and gives back what they answer: added up in an order that is always the
-//! same, or one behind the other. Given that order the model follows from how tasks are cut.
+//! [`ShardQuestion`] at a time.
 //!
 //! All that a shard knows of the others is the list of sums by which scales were found. It comes with
 //! every question, so a shard that was lost is made again from its rows and answers the same.
@@ -12,28 +11,17 @@ use super::fit::{Learned, completed};
 use super::frame::{Beyond, Frame, Framing};
 use super::{Multitask, MultitaskLearner, RANK, TaskFits, turned};
 use crate::batch::{
-    Asked, Common, Limits, Seen, SharedSubspace, SummedSubspace, Tasks, from_upper, leading,
+    Asking, Common, Limits, Seen, SharedSubspace, SummedSubspace, Tasks, from_upper, leading,
     solve_with_ridge,
 };
 use crate::data::TaskRows;
 use crate::gossip::Sums;
 use crate::linalg::qf;
 use crate::model::{Model, Moments, Standardize, TaskFit, TaskPrior};
+use crate::task::questions::{AskShards, ShardQuestion, flat};
 use crate::task::start::StartInit;
 use crate::{Error, Ids, Result, Rows, memory};
 use faer::Mat;
-
-/// A question to all shards.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskQuestion {
-    /// What is asked. `framed` wants no answer: its numbers are the sums that come with all
-    /// questions from then on.
-    pub what: &'static str,
-    /// With which numbers.
-    pub numbers: Vec<f64>,
-    /// Whether answers are added up; else they stand one behind the other, in the order of shards.
-    pub summed: bool,
-}
 
 /// The tasks of a shard.
 #[derive(Debug)]
@@ -87,11 +75,6 @@ impl Sums for Replay<'_> {
     fn agents(&self) -> usize {
         1
     }
-}
-
-fn flat(matrices: &[Mat<f64>]) -> impl Iterator<Item = f64> {
-    let columns = matrices.iter().flat_map(|m| m.col_iter());
-    columns.flat_map(|c| c.iter().copied().collect::<Vec<f64>>())
 }
 
 fn upper(m: &Mat<f64>) -> Vec<f64> {
@@ -217,12 +200,12 @@ impl Framed {
             "cost" => Ok(vec![problem.part_of_cost(seen)]),
             "local" => {
                 let sums = [problem.part_of_slope(seen), problem.part_of_usual(seen)];
-                let cost = [problem.part_of_cost(seen)];
-                Ok(cost.into_iter().chain(flat(&sums)).collect())
+                let cost = vec![problem.part_of_cost(seen)];
+                Ok([cost, flat(&sums)].concat())
             }
             "hessian" => {
                 let direction = blocks(&rest[count..]);
-                Ok(flat(&[problem.part_of_hessian(seen, &direction)]).collect())
+                Ok(flat([&problem.part_of_hessian(seen, &direction)]))
             }
             other => Err(Error::input(format!("there is no question `{other}`"))),
         }
@@ -290,12 +273,9 @@ fn read_fits(numbers: &[f64], tasks: usize, rank: usize, factors: usize) -> Resu
     Ok(out)
 }
 
-/// Whom all shards are asked by: what they answer, as the question wants it.
-type Ask<'a> = dyn FnMut(&TaskQuestion) -> Result<Vec<f64>> + Send + 'a;
-
 /// Sums over all shards, of someone who has no tasks.
 struct OverShards<'a, 's> {
-    ask: &'a mut Ask<'s>,
+    ask: &'a mut AskShards<'s>,
     found: Vec<f64>,
 }
 
@@ -306,7 +286,7 @@ impl Sums for OverShards<'_, '_> {
         count: usize,
         _: &mut dyn FnMut() -> Result<Vec<f64>>,
     ) -> Result<Vec<f64>> {
-        let question = TaskQuestion {
+        let question = ShardQuestion {
             what: "frame",
             numbers: self.found.clone(),
             summed: true,
@@ -381,7 +361,7 @@ impl Multitask {
     pub fn fit_sharded(
         &self,
         (features, tasks): (Ids, Ids),
-        ask: &mut Ask<'_>,
+        ask: &mut AskShards<'_>,
         observer: &mut dyn FnMut(usize, f64) -> bool,
     ) -> Result<(Model, f64)> {
         self.check_sharded()?;
@@ -411,7 +391,7 @@ impl Multitask {
         let frame = Frame::beyond(&nobody, &[], self.framing(), &mut beyond)?;
         let OverShards { ask, found } = sums;
         let mut asked = |what: &'static str, numbers: Vec<f64>, summed: bool| {
-            let question = TaskQuestion {
+            let question = ShardQuestion {
                 what,
                 numbers,
                 summed,
@@ -437,16 +417,15 @@ impl Multitask {
             weights = Some(solve_with_ridge(gram.clone(), &right, mu));
             common = Some(Common::of_gram(mu, gram)?);
         }
-        let pulls = asked("pulls", flat(weights.as_slice()).collect(), true)?;
+        let pulls = asked("pulls", flat(&weights), true)?;
         let mut pulls = of_length(pulls, upper)?;
         pulls.extend(vec![0.0; m]);
         let start = leading(&from_upper(&pulls, m).0, rank);
         let start = completed(start.and_then(|u| qf(&u)), rank, self.seed)?;
         let at: Vec<Mat<f64>> = [start].into_iter().chain(weights).collect();
-        let told = |what: &'static str, at: &[Mat<f64>], along: &[Mat<f64>]| {
-            let head = [lambda, at[0].ncols() as f64];
-            let numbers = head.into_iter().chain(flat(at)).chain(flat(along));
-            (what, numbers.collect::<Vec<f64>>())
+        let told = |at: &[&[Mat<f64>]]| {
+            let head = vec![lambda, at[0][0].ncols() as f64];
+            [head, flat(at.iter().copied().flatten())].concat()
         };
         let limits = Limits {
             iterations: self.iterations,
@@ -454,20 +433,15 @@ impl Multitask {
             ..Limits::default()
         };
         let solved = {
-            let mut over_tasks = |what: Asked<'_>, at: &[Mat<f64>]| {
-                let (what, numbers) = match what {
-                    Asked::Cost => told("cost", at, &[]),
-                    Asked::Local => told("local", at, &[]),
-                    Asked::Hessian(along) => told("hessian", at, along),
-                };
-                asked(what, numbers, true)
-            };
-            let problem = SummedSubspace::new(m, common.as_ref(), &mut over_tasks);
+            let mut over_tasks =
+                |what: &'static str, at: &[&[Mat<f64>]]| asked(what, told(at), true);
+            let asking = Asking::new(&mut over_tasks);
+            let problem = SummedSubspace::new(m, common.as_ref(), &asking);
             let solver = self.solver.solver();
             let solved = solver.solve(&problem, at, limits, &mut |step| {
                 observer(step.number, step.cost)
             });
-            match problem.failure() {
+            match asking.failure() {
                 Some(error) => return Err(error),
                 None => solved,
             }
@@ -489,9 +463,8 @@ impl Multitask {
             0
         };
         let fits = turned(&mut learned, |learned| {
-            let (what, numbers) = told("fits", &learned.at, &[]);
             read_fits(
-                &asked(what, numbers, false)?,
+                &asked("fits", told(&[&learned.at]), false)?,
                 count,
                 learned.at[0].ncols(),
                 factors,
@@ -555,7 +528,7 @@ mod tests {
         let make = |part: &TaskRows| TaskShard::new(options.clone(), part.clone());
         let mut all = parts.iter().map(make).collect::<Result<Vec<_>>>()?;
         let mut sums = Vec::new();
-        let mut ask = |question: &TaskQuestion| {
+        let mut ask = |question: &ShardQuestion| {
             if question.what == "framed" {
                 sums.clone_from(&question.numbers);
                 return Ok(Vec::new());
