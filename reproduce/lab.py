@@ -152,7 +152,8 @@ def sources(task):
         left_out = ("task/", "gossip/", "model/", "eval/", "data/")
         files = [path for path in sorted(library.rglob("*.rs")) if not path.relative_to(library).as_posix().startswith(left_out)]
         return [*files, library.parent / "examples" / f"{task.removeprefix('example/')}.rs", ROOT / "Cargo.lock"]
-    left_out = [f"task/{other}/" for other in TASKS if other != task]
+    # No run merges models or turns them into files of other programs.
+    left_out = ["model/merge/", "model/exchange/", *(f"task/{other}/" for other in TASKS if other != task)]
     if task == "gossip":
         left_out = [name for name in left_out if name not in ("task/completion/", "task/multitask/")]
     else:
