@@ -13,6 +13,7 @@ import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import numpy as np
@@ -663,9 +664,6 @@ parts of new users of MovieLens 1M; it changes the figures above by .001 at most
 def main(data, splits, quick, missing, builds, action, *chosen):
     lab = Lab(PAGE / "peers.json", data, [build for build in builds.split(",") if build])
     every = items(lab)
-    if action == "list":
-        print("\n".join(item.name for item in every))
-        return
     names = [item.name for item in every]
     unknown = [name for name in chosen if name not in names]
     if unknown:
@@ -689,4 +687,8 @@ def main(data, splits, quick, missing, builds, action, *chosen):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "list":
+        # Names need the place of the data, and nothing that must be built.
+        print("\n".join(item.name for item in items(SimpleNamespace(data=Path(sys.argv[2])))))
+    else:
+        main(*sys.argv[1:])
