@@ -232,6 +232,15 @@ impl Tags {
     }
 }
 
+/// Names in their order, without those that came before.
+fn once_each(mut names: Vec<String>) -> Vec<String> {
+    if names.len() > 1 {
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+    }
+    names
+}
+
 impl Document {
     /// Fields of a JSON line: only labels may be several.
     fn from_json(line: &[u8], names: [Option<&str>; 5]) -> std::result::Result<Self, String> {
@@ -255,7 +264,7 @@ impl Document {
             text: single(text, names[0])?,
             tags: Tags {
                 is_list: several.as_ref().is_some_and(|listed| listed.is_list),
-                names: owned(several),
+                names: once_each(owned(several)),
             },
             id: single(id, names[3])?,
             values: owned(value),
