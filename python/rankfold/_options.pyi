@@ -23,7 +23,7 @@ class Options:
 
 class SimilarityOptions(Options):
     learner: Literal["loreta-psd", "loreta", "manifold-identification", "oasis", "passive-aggressive", "gradient", "gradient-psd", "lego", "aroma-factored", "aroma-diagonal", "balanced", "polar", "flat", "polar-psd", "cone-flat", "cone-affine", "cone-logdet", "cone-log", "cone-von-neumann"] | None
-    rank: int
+    rank: str | int | float | tuple[float, ...]
     steps: int | None
     epochs: int | None
     step_size: float | None
@@ -59,7 +59,7 @@ class SimilarityOptions(Options):
         self,
         *,
         learner: Literal["loreta-psd", "loreta", "manifold-identification", "oasis", "passive-aggressive", "gradient", "gradient-psd", "lego", "aroma-factored", "aroma-diagonal", "balanced", "polar", "flat", "polar-psd", "cone-flat", "cone-affine", "cone-logdet", "cone-log", "cone-von-neumann"] | None = None,
-        rank: int = 30,
+        rank: str | int | float | tuple[float, ...] = "auto",
         steps: int | None = None,
         epochs: int | None = None,
         step_size: float | None = None,

@@ -215,7 +215,6 @@ class Gossip(OnCluster, _Gossip):
                 self.report_ |= {"actors": len(crew.actors), **moved}
 
 
-
 def _columns(part: Any, columns: tuple[str, str, str], tasks: bool) -> tuple[Any, Any, Any]:
     """The three columns of a part: users, items and ratings, or X, y and tasks."""
     if isinstance(part, (tuple, list)):
