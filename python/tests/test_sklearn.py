@@ -125,7 +125,7 @@ def test_stubs_are_up_to_date() -> None:
 
 
 def test_a_default_counts_as_not_given() -> None:
-    model = rf.Similarity(learner="oasis", rank=30, steps=100).fit(X, y)
+    model = rf.Similarity(learner="oasis", rank="auto", steps=100).fit(X, y)
     assert model.learner_ == "oasis"
     with pytest.raises(ValueError, match="rank"):
         rf.Similarity(learner="oasis", rank=3, steps=100).fit(X, y)
