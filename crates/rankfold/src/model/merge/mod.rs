@@ -11,6 +11,7 @@ mod diagonal;
 mod maps;
 mod mean;
 mod ratings;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod union;
@@ -133,7 +134,6 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
             )));
         }
         let why = match &model.knowledge {
-            Knowledge::Multitask(_) => Some("a model of tasks keeps its rows in its subspace"),
             _ if model.storage().form == "factored-gaussian" => {
                 Some("sums of such distributions are none of them (those of `aroma-diagonal` are)")
             }
@@ -164,16 +164,18 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
     }
     match first.knowledge {
         Knowledge::Recommend(_) => choices::check(models),
+        Knowledge::Multitask(_) => tasks::check(models),
         _ => Ok(()),
     }
 }
 
-/// How much a model counts: examples of online learners; the iterations of others say nothing
-/// of how much data they had.
+/// How much a model counts: rows of tasks, examples of online learners; the iterations of others
+/// say nothing of how much data they had.
 fn examples(model: &Model) -> f64 {
-    match model.card.step_size > 0.0 {
-        true => model.card.counters.steps.max(1) as f64,
-        false => 1.0,
+    match &model.knowledge {
+        Knowledge::Multitask(known) => tasks::rows(&known.space).max(1.0),
+        _ if model.card.step_size > 0.0 => model.card.counters.steps.max(1) as f64,
+        _ => 1.0,
     }
 }
 
@@ -207,6 +209,11 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
     };
     let left = side(false, "rows")?;
     let right = side(true, "objects")?;
+    if let Knowledge::Multitask(_) = &models[0].knowledge {
+        let mut notes = Vec::new();
+        let card = card(models, &examples, &mut notes);
+        return tasks::joined(models, [&left, &right], &examples, options, (card, notes));
+    }
     let counts = |i: usize, right: bool| -> Vec<f64> {
         let shape = forms[i].shape();
         let size = if right { shape.1 } else { shape.0 };
@@ -321,6 +328,17 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
     Ok(Merged { model, lost, notes })
 }
 
+/// Refuses a rank above the smaller side of W.
+fn rank_within(rank: usize, most: usize) -> Result<()> {
+    match (1..=most).contains(&rank) {
+        true => Ok(()),
+        false => Err(Error::option(
+            "rank",
+            format!("is {rank}: expected 1 to {most}, the smaller side of W"),
+        )),
+    }
+}
+
 /// The mean cut to a rank, in the form of the first model, and what was cut off.
 fn cut<R: Real>(
     like: FormRef<'_, R>,
@@ -331,10 +349,7 @@ fn cut<R: Real>(
     let left = &factors[0];
     let right = factors.get(1).unwrap_or(left);
     let most = left.nrows().min(right.nrows());
-    if rank == 0 || rank > most {
-        let message = format!("is {rank}: expected 1 to {most}, the smaller side of W");
-        return Err(Error::option("rank", message));
-    }
+    rank_within(rank, most)?;
     let whole = svd_of_product(left, right, left.ncols());
     let (p, sigma, q) = whole.ok_or_else(|| Error::failure("the mean has no singular values"))?;
     let used = sigma.iter().filter(|s| **s > ZERO * sigma[0]).count();
