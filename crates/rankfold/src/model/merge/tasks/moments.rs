@@ -10,7 +10,7 @@
 //! for it: [`Moments::explain`] gives those from which exactly this fit follows.
 
 use super::super::choices::map_between;
-use super::Part;
+use super::part::Part;
 use crate::linalg::beside;
 use crate::model::{Moments, TaskFit, TaskPrior};
 use faer::Mat;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::data::TaskRows;
+use crate::model::Preprocess;
 use crate::options::Options;
 use crate::random::normal_at;
 use crate::{Multitask, Rows, SparseVec};
