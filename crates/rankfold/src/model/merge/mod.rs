@@ -3,11 +3,13 @@
 //! W is their mean in the quotient geometry (see [`mean`]), on the union of their ids or features;
 //! what they know beside W is joined by what it means: biases and priors by counts, counts and
 //! sums of classes by adding, scales of ratings by the wider one. Costs a few passes over the
-//! factors, (n + m) k² each.
+//! factors, (n + m) k² each. Distributions add up what they learned ([`diagonal`], [`gaussian`]),
+//! and regressions that share a subspace have a mean of their own ([`tasks`]).
 
 mod beside;
 mod choices;
 mod diagonal;
+mod gaussian;
 mod maps;
 mod mean;
 mod ratings;
@@ -41,7 +43,7 @@ pub struct Merged {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct MergeOptions {
-    /// The rank; that of the first model where it is not given.
+    /// The rank; where it is not given that of the first model, of models of tasks the largest.
     pub rank: Option<usize>,
     /// How much each model counts, times what its rows were learned from where it knows that.
     pub weights: Option<Vec<f64>>,
@@ -133,20 +135,6 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
                 model.task()
             )));
         }
-        let why = match &model.knowledge {
-            _ if model.storage().form == "factored-gaussian" => {
-                Some("sums of such distributions are none of them (those of `aroma-diagonal` are)")
-            }
-            _ => None,
-        };
-        if let Some(why) = why {
-            let task = model.task();
-            return Err(Error::input(format!(
-                "a model of `train {task}` with the learner `{}` cannot be merged, because {why}: \
-                 train one model on all parts",
-                model.card.learner
-            )));
-        }
         let differs = |what: &str, one: &str, two: &str| match one == two {
             true => Ok(()),
             false => Err(Error::input(format!(
@@ -235,17 +223,23 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
             None => vec![examples[i]; size],
         }
     };
+    let shares: Vec<f64> = (0..models.len()).map(given).collect();
     let mut notes = Vec::new();
     let (form, lost) = match forms[0] {
-        FormRef::Full(_) | FormRef::Diagonal(_) if options.rank.is_some() => {
+        FormRef::Full(_) | FormRef::Diagonal(_) | FormRef::Gaussian(_)
+            if options.rank.is_some() =>
+        {
             let message = "is of no use for a full matrix: expected none";
             return Err(Error::option("rank", message));
         }
         FormRef::Full(_) => (full(&forms, [&left, &right], &examples)?, 0.0),
         FormRef::Diagonal(_) => {
-            let given: Vec<f64> = (0..models.len()).map(given).collect();
-            let found = diagonal::joined(&forms, [&left, &right], &given)?;
+            let found = diagonal::joined(&forms, [&left, &right], &shares)?;
             (Form::Diagonal(found), 0.0)
+        }
+        FormRef::Gaussian(_) => {
+            let found = gaussian::joined(&forms, [&left, &right], &shares)?;
+            (Form::Gaussian(found), 0.0)
         }
         first => {
             let entries = (left.size + right.size) as u128 * first.rank() as u128;
