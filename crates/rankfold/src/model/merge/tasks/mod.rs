@@ -8,8 +8,8 @@
 //!   between models. The columns of the merged U have this variance.
 //! - **a task** of one model keeps its weights. One of several models gets their mean, and each
 //!   counts by what it knows of each direction: the moments of its rows, and the ridge once.
-//! - **the rank**: W is cut at its largest singular values, where a task counts by its rows. What
-//!   is left of a task is as near as can be for its own rows, by their moments.
+//! - **the rank**: of W those directions are kept by which targets change most, as the moments of
+//!   rows have it. What is left of a task is as near as can be for its own rows.
 //! - **the moments** of a task are those of all its rows, as the merged subspace sees them, so
 //!   that `update` goes on from them ([`moments`]).
 //!
@@ -25,7 +25,7 @@ use super::choices::map_between;
 use super::union::Union;
 use super::{MergeOptions, Merged, ZERO, rank_within};
 use crate::data::Features;
-use crate::linalg::{beside, svd, symmetric};
+use crate::linalg::{beside, qf, svd, symmetric};
 use crate::model::{Moments, TaskPrior, principal};
 use crate::{Error, Ids, Result, memory};
 use faer::Mat;
@@ -152,47 +152,33 @@ impl Span {
         self.u.ncols()
     }
 
-    /// U of this rank, for these weights of tasks by rows, and what it leaves of them and of c,
-    /// as a share.
-    fn cut(&self, weights: &Mat<f64>, sizes: &[f64], c: &[f64], rank: usize) -> Option<Cut> {
-        let n = self.u.nrows();
-        let whole = &self.u * weights.transpose();
-        let scaled = Mat::from_fn(n, sizes.len(), |j, t| sizes[t].sqrt() * whole[(j, t)]);
-        let (b, sigma, _) = svd(&scaled)?;
+    /// U of at most this rank, by which targets of all rows change least, and how many directions
+    /// tasks have.
+    fn cut(&self, tasks: &[Task], rank: usize) -> Option<(Mat<f64>, usize)> {
+        let r = self.rank();
+        let mut metric = Mat::<f64>::zeros(r, r);
+        for Task { metric: own, .. } in tasks {
+            // The bias follows the weights.
+            let around = |i, j| own[(i, j)] - own[(i, r)] * own[(r, j)] / own[(r, r)];
+            metric += Mat::from_fn(r, r, around);
+        }
+        let metric = symmetric::part(&metric);
+        let least = NONE * NONE * metric.norm_max();
+        let root = symmetric::map(&metric, |v| v.max(least).sqrt())?;
+        let back = symmetric::map(&metric, |v| 1.0 / v.max(least).sqrt())?;
+        let weights = Mat::from_fn(r, tasks.len(), |k, t| {
+            tasks[t].rows.max(1.0).sqrt() * tasks[t].fit[(k, 0)]
+        });
+        let (q, sigma, _) = svd(&(root * weights))?;
         let largest = sigma.first().copied().unwrap_or(0.0);
-        let used = sigma
-            .iter()
-            .filter(|&&s| s > ZERO * largest && s > 0.0)
-            .count();
-        let kept = used.min(rank);
-        let b = Mat::from_fn(n, kept, |j, k| b[(j, k)]);
+        let used = sigma.iter().filter(|&&s| s > ZERO * largest && s > 0.0);
+        let used = used.count();
+        let b = qf(&(&self.u * (back * q.subcols(0, used.min(rank)))))?;
         // The prior variance of what a task has in this subspace.
         let inside = b.transpose() * &self.u;
-        let root = symmetric::map(&symmetric::part(&(&inside * inside.transpose())), |v| {
-            v.max(0.0).sqrt()
-        });
-        let u = b * root?;
-        let columns = (0..sizes.len()).map(|t| {
-            let squares = (0..n).map(|j| (c[j] + whole[(j, t)]).powi(2));
-            sizes[t] * squares.sum::<f64>()
-        });
-        let all: f64 = columns.sum();
-        let off: f64 = sigma[kept..used].iter().map(|s| s * s).sum();
-        // A sum of nothing is −0.
-        let lost = if all > 0.0 {
-            (off / all).sqrt().abs()
-        } else {
-            0.0
-        };
-        Some(Cut { u, used, lost })
+        let variance = symmetric::part(&(&inside * inside.transpose()));
+        Some((b * symmetric::map(&variance, |v| v.max(0.0).sqrt())?, used))
     }
-}
-
-struct Cut {
-    u: Mat<f64>,
-    /// How many directions tasks have.
-    used: usize,
-    lost: f64,
 }
 
 /// The mean of a task over the models that know it, in the coordinates of a span.
@@ -203,8 +189,8 @@ struct Task {
     factors: Option<Vec<f64>>,
     /// Weights, and the bias behind them.
     fit: Mat<f64>,
-    /// How well these are known.
-    precision: Mat<f64>,
+    /// How much its targets change with these.
+    metric: Mat<f64>,
     rows: f64,
 }
 
@@ -253,12 +239,14 @@ impl Joint<'_> {
         for (fit, at) in fits.iter().zip(&known) {
             usual += faer::Scale(count(at) / all) * fit;
         }
-        let mut precision = Mat::zeros(r + 1, r + 1);
+        let (mut precision, mut metric) = (Mat::zeros(r + 1, r + 1), Mat::zeros(r + 1, r + 1));
         let mut off = Mat::zeros(r + 1, 1);
         for (fit, &(m, t)) in fits.iter().zip(&known) {
             let part = &self.parts[m];
             let moments = seen[m].moved(part, t);
-            let own = faer::Scale(part.given) * moments.precision(&self.prior);
+            let own = moments.precision(&self.prior);
+            metric += &own + seen[m].unseen(moments.count);
+            let own = faer::Scale(part.given) * own;
             off += &own * (fit - &usual);
             precision += own;
         }
@@ -272,7 +260,7 @@ impl Joint<'_> {
             known,
             scale,
             factors,
-            precision,
+            metric,
         })
     }
 
@@ -288,7 +276,7 @@ impl Joint<'_> {
         });
         let plain = map_between(&wide, &task.fit)?;
         let left = &task.fit - &wide * &plain;
-        let weighted = wide.transpose() * &task.precision;
+        let weighted = wide.transpose() * &task.metric;
         let inverse = pseudo_inverse(&(&weighted * &wide))?;
         let fit = plain + inverse * (weighted * left);
         Some(TaskFit {
@@ -296,6 +284,20 @@ impl Joint<'_> {
             bias: fit[(k, 0)],
             weights: (0..k).map(|i| fit[(i, 0)]).collect(),
         })
+    }
+
+    /// How far weights in another subspace are from the mean, as a share of it.
+    fn lost(&self, tasks: &[Task], u: &Mat<f64>, fits: &[TaskFit]) -> f64 {
+        let (mut off, mut all) = (0.0, 0.0);
+        for (task, fit) in tasks.iter().zip(fits) {
+            let whole = &self.span.u * task.fit.subrows(0, self.span.rank());
+            let kept = u * Mat::from_fn(u.ncols(), 1, |k, _| fit.weights[k]);
+            for (j, c) in self.common.iter().enumerate() {
+                off += task.rows.max(1.0) * (whole[(j, 0)] - kept[(j, 0)]).powi(2);
+                all += task.rows.max(1.0) * (whole[(j, 0)] + c).powi(2);
+            }
+        }
+        if all > 0.0 { (off / all).sqrt() } else { 0.0 }
     }
 }
 
@@ -356,21 +358,15 @@ pub(super) fn joined(
     let seen = Seen::all(&parts, &joint.span.u, &joint.common).ok_or_else(failed)?;
     let means = known.into_iter().map(|known| joint.task(known, &seen));
     let means: Vec<Task> = means.collect::<Option<_>>().ok_or_else(failed)?;
-    let weights = Mat::from_fn(tasks, joint.span.rank(), |t, k| means[t].fit[(k, 0)]);
-    let sizes: Vec<f64> = means.iter().map(|task| task.rows.max(1.0)).collect();
-    let cut = joint
-        .span
-        .cut(&weights, &sizes, &joint.common, rank)
-        .ok_or_else(failed)?;
-    if cut.used == 0 {
+    let (u, used) = joint.span.cut(&means, rank).ok_or_else(failed)?;
+    if used == 0 {
         return Err(Error::input(
             "the mean of the models is zero: they contradict each other",
         ));
     }
-    if let Some(asked) = options.rank.filter(|asked| *asked > cut.used) {
+    if let Some(asked) = options.rank.filter(|asked| *asked > used) {
         notes.push(format!(
-            "the tasks use a subspace of dimension {} only, not {asked}",
-            cut.used
+            "the tasks use a subspace of dimension {used} only, not {asked}"
         ));
     }
     let fits = |u: &Mat<f64>| -> Option<(Vec<TaskFit>, Mat<f64>)> {
@@ -379,8 +375,8 @@ pub(super) fn joined(
         let weights = Mat::from_fn(tasks, u.ncols(), |t, k| fits[t].weights[k]);
         Some((fits, weights))
     };
-    let (_, weights) = fits(&cut.u).ok_or_else(failed)?;
-    let (u, _) = principal(&cut.u, &weights).ok_or_else(failed)?;
+    let (_, weights) = fits(&u).ok_or_else(failed)?;
+    let (u, _) = principal(&u, &weights).ok_or_else(failed)?;
     let (fits, weights) = fits(&u).ok_or_else(failed)?;
     let seen = Seen::all(&parts, &u, &joint.common).ok_or_else(failed)?;
     let moments = means.iter().zip(&fits).map(|(task, fit)| {
@@ -396,6 +392,7 @@ pub(super) fn joined(
     if !finite || !moments.iter().all(Moments::is_finite) {
         return Err(failed());
     }
+    let lost = joint.lost(&means, &u, &fits);
     let usual_factors = within.then(|| {
         let factor = |j| 1.0 / mean(&parts, |part| part.factor(None, j).powi(-2)).sqrt();
         (0..features).map(factor).collect()
@@ -436,11 +433,7 @@ pub(super) fn joined(
         regularization: Some(joint.prior.ridge),
         ..card
     };
-    Ok(Merged {
-        model,
-        lost: cut.lost,
-        notes,
-    })
+    Ok(Merged { model, lost, notes })
 }
 
 /// The names of features and of tasks.

@@ -3,7 +3,8 @@
 //! A model keeps the moments of (Uᵀx, cᵀx, y) over the rows of a task and not the rows, so it
 //! knows nothing of them outside its own U and c. There x is taken to be zero: [`Seen`] maps what
 //! the model sees to what another subspace would see of the same rows. Counts and targets stay as
-//! they are.
+//! they are. Where a subspace is left, x must not be zero, else large weights would cost nothing:
+//! there rows are as long as they are in U.
 //!
 //! The fit of a merged task is no fit of these moments, as each model had its own ridge and c.
 //! Of cᵀx with the merged c no model knows anything, so that its moments may say what makes up
@@ -19,6 +20,8 @@ use faer::Mat;
 pub(super) struct Seen {
     /// Maps (Uᵀx, cᵀx, y) of the model to that of the subspace.
     map: Mat<f64>,
+    /// The mean square of what it does not see of Uᵀx, and zeros for the bias.
+    unseen: Mat<f64>,
 }
 
 impl Seen {
@@ -34,11 +37,26 @@ impl Seen {
                 (false, false) => 1.0,
                 _ => 0.0,
             };
+            let off = u - (&part.sight * &inside).subcols(0, to - 1);
+            let off = faer::Scale(part.usual_square()) * (off.transpose() * &off);
+            let bias = |i: usize, j: usize| {
+                if i + 1 < to && j + 1 < to {
+                    off[(i, j)]
+                } else {
+                    0.0
+                }
+            };
             Some(Seen {
                 map: Mat::from_fn(to + 1, from + 1, entry),
+                unseen: Mat::from_fn(to, to, bias),
             })
         };
         parts.iter().map(of).collect()
+    }
+
+    /// What so many rows are outside of what the model sees, where features are about independent.
+    pub fn unseen(&self, count: f64) -> Mat<f64> {
+        faer::Scale(count) * &self.unseen
     }
 
     /// The moments of a task of the model.

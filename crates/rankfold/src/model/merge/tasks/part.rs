@@ -124,6 +124,21 @@ impl<'a> Part<'a> {
         self.prior.target_mean + scale * (self.prior.offset + bias + moved[r] + own)
     }
 
+    /// The mean square of rows along a direction of U.
+    pub fn usual_square(&self) -> f64 {
+        let r = self.rank();
+        let (mut squares, mut rows) = (0.0, 0.0);
+        for (t, own) in self.space.moments.iter().enumerate() {
+            let (d, moved) = (own.mean.len(), self.moved(Some(t)));
+            let mean = |k: usize| own.mean[k] - moved[k];
+            let all = (0..r).map(|k| own.products[k * d + k] + own.count * mean(k).powi(2));
+            squares += all.sum::<f64>();
+            rows += own.count;
+        }
+        let length = self.sight.subcols(0, r).squared_norm_l2();
+        squares / (rows * length).max(f64::MIN_POSITIVE)
+    }
+
     /// The scale of a task that is not known.
     pub fn usual_scale(&self) -> f64 {
         self.prior.variance.map_or(1.0, |(usual, _)| usual.sqrt())
