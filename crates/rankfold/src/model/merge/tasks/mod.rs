@@ -157,7 +157,7 @@ impl Span {
     fn cut(&self, tasks: &[Task], rank: usize) -> Option<(Mat<f64>, usize)> {
         let r = self.rank();
         let mut metric = Mat::<f64>::zeros(r, r);
-        for Task { metric: own, .. } in tasks {
+        for Task { precision: own, .. } in tasks {
             // The bias follows the weights.
             let around = |i, j| own[(i, j)] - own[(i, r)] * own[(r, j)] / own[(r, r)];
             metric += Mat::from_fn(r, r, around);
@@ -189,13 +189,15 @@ struct Task {
     factors: Option<Vec<f64>>,
     /// Weights, and the bias behind them.
     fit: Mat<f64>,
-    /// How much its targets change with these.
-    metric: Mat<f64>,
+    /// How well these are known.
+    precision: Mat<f64>,
     rows: f64,
 }
 
 struct Joint<'a> {
     parts: &'a [Part<'a>],
+    /// Whether features are.
+    scaled: bool,
     prior: TaskPrior,
     common: Vec<f64>,
     span: Span,
@@ -239,16 +241,20 @@ impl Joint<'_> {
         for (fit, at) in fits.iter().zip(&known) {
             usual += faer::Scale(count(at) / all) * fit;
         }
-        let (mut precision, mut metric) = (Mat::zeros(r + 1, r + 1), Mat::zeros(r + 1, r + 1));
+        let mut precision = Mat::zeros(r + 1, r + 1);
         let mut off = Mat::zeros(r + 1, 1);
         for (fit, &(m, t)) in fits.iter().zip(&known) {
             let part = &self.parts[m];
             let moments = seen[m].moved(part, t);
-            let own = moments.precision(&self.prior);
-            metric += &own + seen[m].unseen(moments.count);
+            let own = moments.precision(&self.prior) + seen[m].unseen(moments.count);
             let own = faer::Scale(part.given) * own;
             off += &own * (fit - &usual);
             precision += own;
+        }
+        // Features that are not scaled do not say how long rows are where a model does not see
+        // them: then models of different subspaces count by rows alone.
+        if !self.scaled && known.iter().any(|&(m, _)| !seen[m].sees_all()) {
+            off.fill(0.0);
         }
         Some(Task {
             rows: known
@@ -260,7 +266,7 @@ impl Joint<'_> {
             known,
             scale,
             factors,
-            metric,
+            precision,
         })
     }
 
@@ -276,7 +282,7 @@ impl Joint<'_> {
         });
         let plain = map_between(&wide, &task.fit)?;
         let left = &task.fit - &wide * &plain;
-        let weighted = wide.transpose() * &task.metric;
+        let weighted = wide.transpose() * &task.precision;
         let inverse = pseudo_inverse(&(&weighted * &wide))?;
         let fit = plain + inverse * (weighted * left);
         Some(TaskFit {
@@ -345,6 +351,7 @@ pub(super) fn joined(
     let span = Span::new(&parts, &prior, &common).ok_or_else(failed)?;
     let joint = Joint {
         parts: &parts,
+        scaled: models[0].preprocess.steps.standardize,
         prior,
         common,
         span,

@@ -1,10 +1,13 @@
 //! Moments of rows that another model sees.
 //!
 //! A model keeps the moments of (Uᵀx, cᵀx, y) over the rows of a task and not the rows, so it
-//! knows nothing of them outside its own U and c. There x is taken to be zero: [`Seen`] maps what
-//! the model sees to what another subspace would see of the same rows. Counts and targets stay as
-//! they are. Where a subspace is left, x must not be zero, else large weights would cost nothing:
-//! there rows are as long as they are in U.
+//! knows nothing of them outside its own U and c. [`Seen`] maps what the model sees to what
+//! another subspace would see of the same rows, if they were at the mean of all rows in every
+//! other direction. Counts and targets stay as they are.
+//!
+//! Where weights are compared, rows must differ in other directions too: what a model has no
+//! weights for it explains by those that it has, and weights of two models must not add up. There
+//! rows are as long as they are along U ([`Seen::unseen`]).
 //!
 //! The fit of a merged task is no fit of these moments, as each model had its own ridge and c.
 //! Of cᵀx with the merged c no model knows anything, so that its moments may say what makes up
@@ -20,8 +23,11 @@ use faer::Mat;
 pub(super) struct Seen {
     /// Maps (Uᵀx, cᵀx, y) of the model to that of the subspace.
     map: Mat<f64>,
+    /// The subspace: U, and c in the last column.
+    wanted: Mat<f64>,
     /// The mean square of what it does not see of Uᵀx, and zeros for the bias.
     unseen: Mat<f64>,
+    sees_all: bool,
 }
 
 impl Seen {
@@ -38,6 +44,7 @@ impl Seen {
                 _ => 0.0,
             };
             let off = u - (&part.sight * &inside).subcols(0, to - 1);
+            let sees_all = off.norm_max() <= 1e-6 * u.norm_max();
             let off = faer::Scale(part.usual_square()) * (off.transpose() * &off);
             let bias = |i: usize, j: usize| {
                 if i + 1 < to && j + 1 < to {
@@ -49,9 +56,16 @@ impl Seen {
             Some(Seen {
                 map: Mat::from_fn(to + 1, from + 1, entry),
                 unseen: Mat::from_fn(to, to, bias),
+                wanted: wanted.clone(),
+                sees_all,
             })
         };
         parts.iter().map(of).collect()
+    }
+
+    /// Whether the model sees all of the subspace.
+    pub fn sees_all(&self) -> bool {
+        self.sees_all
     }
 
     /// What so many rows are outside of what the model sees, where features are about independent.
@@ -63,10 +77,15 @@ impl Seen {
     pub fn moved(&self, part: &Part<'_>, task: usize) -> Moments {
         let own = &part.space.moments[task];
         let d = own.mean.len();
-        let moved = part.moved(Some(task));
-        let off = |i: usize| own.mean[i] - moved.get(i).copied().unwrap_or(0.0);
-        let mean =
-            &self.map * Mat::from_fn(d, 1, |i, _| if own.count > 0.0 { off(i) } else { 0.0 });
+        // Rows lie around the mean of all, also where the model does not see them.
+        let middle = part.middle(task);
+        let there = part.along(&self.wanted, Some(task), |j| part.center[j]);
+        let off = |i: usize| own.mean[i] - middle.get(i).copied().unwrap_or(0.0);
+        let mut mean = &self.map * Mat::from_fn(d, 1, |i, _| off(i));
+        (0..).zip(there).for_each(|(i, v)| mean[(i, 0)] += v);
+        if own.count == 0.0 {
+            mean.fill(0.0);
+        }
         let products = Mat::from_fn(d, d, |i, j| own.products[i * d + j]);
         let products = &self.map * products * self.map.transpose();
         let to = mean.nrows();

@@ -21,6 +21,8 @@ pub(super) struct Part<'a> {
     pub weights: Mat<f64>,
     /// What the merged rows are away from its own: a vector in the merged features.
     pub shift: Vec<f64>,
+    /// The mean of its rows: where they are in directions that it does not see.
+    pub center: Vec<f64>,
     /// By what it multiplies features in each task and in an unknown one, where any model does.
     pub factors: Option<(Vec<f64>, Vec<f64>)>,
     pub at: &'a [u32],
@@ -69,12 +71,18 @@ impl<'a> Part<'a> {
             0.0 => 0.0,
             ratio => shift(j) / ratio,
         });
+        let shift: Vec<f64> = shift.collect();
+        let center = match (&model.preprocess.mean, &model.preprocess.fill) {
+            (None, Some(means)) => own.iter().map(|&i| means[i as usize]).collect(),
+            _ => shift.iter().map(|v| -v).collect(),
+        };
         Ok(Part {
             space,
             prior: &card.prior,
             given: 1.0,
             share: 1.0,
-            shift: shift.collect(),
+            shift,
+            center,
             sight,
             weights,
             factors,
@@ -97,12 +105,32 @@ impl<'a> Part<'a> {
 
     /// (Uᵀ, cᵀ) of what rows of the union are away from rows of the model.
     pub fn moved(&self, task: Option<usize>) -> Vec<f64> {
+        self.along(&self.sight, task, |j| self.shift[j])
+    }
+
+    /// A vector of features of a task along the columns of a matrix.
+    pub fn along(
+        &self,
+        columns: &Mat<f64>,
+        task: Option<usize>,
+        vector: impl Fn(usize) -> f64,
+    ) -> Vec<f64> {
+        let scaled: Vec<f64> = (0..columns.nrows())
+            .map(|j| self.factor(task, j) * vector(j))
+            .collect();
         let column = |k: usize| {
-            let all = self.shift.iter().enumerate();
-            all.map(|(j, shift)| self.factor(task, j) * shift * self.sight[(j, k)])
+            scaled
+                .iter()
+                .enumerate()
+                .map(|(j, v)| v * columns[(j, k)])
                 .sum()
         };
-        (0..self.sight.ncols()).map(column).collect()
+        (0..columns.ncols()).map(column).collect()
+    }
+
+    /// (Uᵀ, cᵀ) of the mean of all rows, as the model scales those of a task.
+    pub fn middle(&self, task: usize) -> Vec<f64> {
+        self.along(&self.sight, Some(task), |j| self.center[j] + self.shift[j])
     }
 
     /// c + U w of a task.
@@ -124,13 +152,13 @@ impl<'a> Part<'a> {
         self.prior.target_mean + scale * (self.prior.offset + bias + moved[r] + own)
     }
 
-    /// The mean square of rows along a direction of U.
+    /// The mean square of rows around their mean along a direction of U.
     pub fn usual_square(&self) -> f64 {
         let r = self.rank();
         let (mut squares, mut rows) = (0.0, 0.0);
         for (t, own) in self.space.moments.iter().enumerate() {
-            let (d, moved) = (own.mean.len(), self.moved(Some(t)));
-            let mean = |k: usize| own.mean[k] - moved[k];
+            let (d, middle) = (own.mean.len(), self.middle(t));
+            let mean = |k: usize| own.mean[k] - middle[k];
             let all = (0..r).map(|k| own.products[k * d + k] + own.count * mean(k).powi(2));
             squares += all.sum::<f64>();
             rows += own.count;
