@@ -35,6 +35,9 @@ use part::Part;
 /// Directions below this share of the largest are none.
 const NONE: f64 = 1e-10;
 
+/// What a rank cuts off of the weights is told from this share on.
+const NOTED: f64 = 0.1;
+
 /// Refuses models that say different kinds of things of a task.
 pub(super) fn check(models: &[&Model]) -> Result<()> {
     let first = models[0].task_parts()?.1;
@@ -400,6 +403,12 @@ pub(super) fn joined(
         return Err(failed());
     }
     let lost = joint.lost(&means, &u, &fits);
+    if lost > NOTED && used > rank {
+        notes.push(format!(
+            "rank {rank} cuts off {:.0} % of the weights of the tasks: rank {used} would keep all",
+            100.0 * lost
+        ));
+    }
     let usual_factors = within.then(|| {
         let factor = |j| 1.0 / mean(&parts, |part| part.factor(None, j).powi(-2)).sqrt();
         (0..features).map(factor).collect()

@@ -139,6 +139,11 @@ fn tasks_of_one_model_alone_keep_their_predictions() {
         let less = merged(&[&one, &two], None);
         assert_eq!(less.model.rank(), 2);
         assert!(less.lost > 1e-3 && less.lost < 0.5, "{}", less.lost);
+        let told = less
+            .notes
+            .iter()
+            .any(|note| note.contains("would keep all"));
+        assert_eq!(told, less.lost > NOTED, "{:?}", less.notes);
     }
     let mixed = fitted(&b, &[("learner", "mixed"), ("standardize", "global")]);
     let one = plane(&a, "global");
