@@ -45,7 +45,7 @@ def test_tasks_of_two_parts_become_one_model(tmp_path: Path) -> None:
     for part in (schools < 5, schools >= 3):
         model = rf.Multitask(rank=1, regularization=1.0, standardize="global")
         parts.append(model.fit(X[part], y[part], tasks=schools[part]))
-    both = rf.merge(parts, rank=3)
+    both = rf.merge(parts, rank=4)
     assert len(both.tasks_) == 8 and both.report_["lost"] < 1e-9
     for part, own in zip(parts, (schools < 3, schools >= 5)):
         want = part.predict(X[own], tasks=schools[own])

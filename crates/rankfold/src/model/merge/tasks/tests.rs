@@ -277,6 +277,36 @@ fn a_task_of_two_models_is_a_regression_on_all_rows_with_the_ridges_of_both() {
 }
 
 #[test]
+fn weights_of_unlike_subspaces_do_not_add_up() {
+    // A half without a common part explains all by its own two directions.
+    let halves = [rows(0..6, 12, 1), rows(0..6, 12, 2)];
+    let error = |model: &Model| {
+        let squares = halves.iter().flat_map(|half| {
+            (0..half.len()).map(move |i| {
+                let mut row = vec![0.0; FEATURES];
+                let entries = half.rows.row(i);
+                entries.iter().for_each(|(j, v)| row[j as usize] = v);
+                let task = half.names.get(half.task[i]);
+                (told(model, task, &row) - half.targets[i]).powi(2)
+            })
+        });
+        squares.sum::<f64>()
+    };
+    for way in WAYS {
+        let plain = [
+            ("rank", "2"),
+            ("regularization", "0.1"),
+            ("standardize", way),
+        ];
+        let options = [&plain[..], &[("no_common", "true")]].concat();
+        let [one, two] = [0, 1].map(|i| fitted(&halves[i], &options));
+        let both = merged(&[&one, &two], Some(4)).model;
+        let worst = error(&one).max(error(&two));
+        assert!(error(&both) < worst, "{way}: {} {worst}", error(&both));
+    }
+}
+
+#[test]
 fn an_unknown_task_is_the_mean_by_rows() {
     let (a, b) = (rows(0..4, 15, 1), rows(4..6, 10, 2));
     for way in ["global", "none"] {
