@@ -52,7 +52,7 @@ def merge(models: Any, *, rank: int | None = None, weights: Any = None, random_s
     models : list of estimators or paths
         Fitted estimators of one task, or files of models.
     rank : int, optional
-        The rank; that of the first model by default.
+        The rank; that of the first model by default, of models of tasks the largest.
     weights : array-like, optional
         How much each model counts, beside what it knows of its data.
     random_state : int, default=0

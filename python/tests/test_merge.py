@@ -37,6 +37,39 @@ def test_halves_become_one_model(tmp_path: Path) -> None:
         rf.merge([halves[0], rf.Metric.from_components([[1.0, 0.0]])])
 
 
+def test_tasks_of_two_parts_become_one_model(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    X, schools = rng.normal(size=(600, 4)), rng.integers(0, 8, 600)
+    y = X @ [1.0, 2.0, 0.0, -1.0] + schools * (1 + X[:, 2]) + 0.1 * rng.normal(size=600)
+    parts = []
+    for part in (schools < 5, schools >= 3):
+        model = rf.Multitask(rank=1, regularization=1.0, standardize="global")
+        parts.append(model.fit(X[part], y[part], tasks=schools[part]))
+    both = rf.merge(parts, rank=4)
+    assert len(both.tasks_) == 8 and both.report_["lost"] < 1e-9
+    for part, own in zip(parts, (schools < 3, schools >= 5)):
+        want = part.predict(X[own], tasks=schools[own])
+        assert np.abs(both.predict(X[own], tasks=schools[own]) - want).max() < 1e-6
+    assert rf.merge(parts).rank_ == 1
+    both.partial_fit(X[:50], y[:50], tasks=schools[:50])
+    both.save(tmp_path / "both.safetensors")
+    again = rf.merge([tmp_path / "both.safetensors", parts[0]])
+    assert again.score(X, y, tasks=schools) > 0.9
+
+
+def test_distributions_add_up_what_they_learned() -> None:
+    rng = np.random.default_rng(7)
+    labels = rng.integers(0, 3, 90)
+    X = 0.3 * rng.normal(size=(90, 6)) + np.eye(3, 6)[labels]
+    half = np.arange(90) < 45
+    parts = [rf.Similarity(learner="aroma-factored", steps=200).fit(X[own], labels[own]) for own in (half, ~half)]
+    both, same = rf.merge(parts), rf.merge([parts[0], parts[0]])
+    scores, deviations = parts[0].pair_score(X[:9], X[9:18], return_std=True)
+    found, surer = same.pair_score(X[:9], X[9:18], return_std=True)
+    assert np.allclose(found, scores, atol=1e-5) and (surer < deviations).all()
+    assert (both.pair_score(X[:9], X[9:18], return_std=True)[1] < deviations).all()
+
+
 def run(shards: int, threads: int, folder: Path | None = None, learner: str = "bayes") -> bytes:
     users, items, ratings = planted()
     entries = without_repeats(users, items, ratings, 30)

@@ -14,7 +14,7 @@ use crate::paths;
 ///
 /// All are of one task. W is their mean, after each model was turned to the others by what they
 /// have in common; a user, an item, a label or a feature that only one of them has keeps what that
-/// model knows of it. Ratings and labels count by how many each was learned from. Nothing is
+/// model knows of it. Ratings, labels and rows of tasks count by how many each was learned from. Nothing is
 /// learned, so no data is needed. `lost` is what the rank cut off, as a share of the norm of the mean.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -31,7 +31,7 @@ pub struct Merge {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// The rank that it gets; that of the first model by default
+    /// The rank that it gets; that of the first model by default, of models of tasks the largest
     #[arg(long, value_name = "K")]
     rank: Option<usize>,
 

@@ -126,6 +126,127 @@ fn every_kind_that_has_a_mean_is_merged() {
 }
 
 #[test]
+fn distributions_add_up_what_they_learned() {
+    let place = Place::new();
+    place.write("a.svm", rows(0));
+    place.write("b.svm", rows(1));
+    place.write("pairs.txt", "0 1\n2 7\n4 4\n");
+    for learner in ["aroma-factored", "aroma-diagonal"] {
+        for name in ["a", "b"] {
+            let file = format!("{name}.svm");
+            let train = ["train", "similarity", &file, "-o", name, "--steps", "60"];
+            json(&place, &[&train[..], &["--learner", learner]].concat());
+        }
+        json(&place, &["merge", "a", "a", "-o", "same"]);
+        json(&place, &["merge", "a", "b", "-o", "m"]);
+        // Scores and their deviations.
+        let known = |model: &str| -> Vec<(f64, f64)> {
+            let asked = [
+                "predict",
+                model,
+                "pairs.txt",
+                "--rows",
+                "a.svm",
+                "--uncertainty",
+            ];
+            let said = place.run(&[&asked[..], &["-q"]].concat());
+            assert_eq!(said.code, 0, "{}", said.stderr);
+            let numbers = |line: &str| {
+                let mut cells = line.split('\t').filter_map(|cell| cell.parse::<f64>().ok());
+                let numbers: Vec<f64> = cells.by_ref().collect();
+                (numbers[0], numbers[1])
+            };
+            said.stdout.lines().map(numbers).collect()
+        };
+        let (one, same, both) = (known("a"), known("same"), known("m"));
+        assert_eq!(one.len(), 3);
+        for ((one, same), both) in one.iter().zip(&same).zip(&both) {
+            assert!(
+                (one.0 - same.0).abs() < 1e-4 * (1.0 + one.0.abs()),
+                "{one:?} {same:?}"
+            );
+            assert!(
+                same.1 < one.1 && both.1 < one.1,
+                "{one:?} {same:?} {both:?}"
+            );
+        }
+        json(&place, &["update", "m", "b.svm", "-o", "n"]);
+    }
+}
+
+/// Rows of these tasks: what two features weigh follows from the task.
+fn tasks(tasks: std::ops::Range<usize>, seed: usize) -> String {
+    let cell = |i: usize, j: usize| ((i * 7 + j * 5 + seed * 3 + i * i * j) % 11) as f64;
+    let row = |t: usize, i: usize| {
+        let own = (t % 3) as f64;
+        let target = t as f64 + cell(i, 0) + own * cell(i, 1) - cell(i, 2);
+        let target = target + 0.1 * cell(i + t, 3);
+        format!(
+            "s{t},{},{},{},{target}\n",
+            cell(i, 0),
+            cell(i, 1),
+            cell(i, 2)
+        )
+    };
+    let lines = tasks.flat_map(|t| (0..15).map(move |i| row(t, i)));
+    format!("task,a,b,c,target\n{}", lines.collect::<String>())
+}
+
+#[test]
+fn tasks_of_two_parts_become_one_model_that_learns_on() {
+    let place = Place::new();
+    place.write("a.csv", tasks(0..5, 0));
+    place.write("b.csv", tasks(3..8, 1));
+    for (name, scaling) in [("a", "global"), ("b", "task")] {
+        let file = format!("{name}.csv");
+        let train = ["train", "multitask", &file, "-o", name, "--rank", "1"];
+        let options = ["--regularization", "1", "--standardize", scaling];
+        json(&place, &[&train[..], &options].concat());
+    }
+    let told = json(&place, &["merge", "a", "b", "-o", "m", "--rank", "3"]);
+    assert_eq!((&told["rows"], &told["columns"]), (&3.into(), &8.into()));
+    assert!(told["lost"].as_f64().unwrap() < 1e-9, "{told}");
+    // Tasks of one model alone keep what it says of them.
+    let agree = |one: &str, two: &str, tolerance: f64| {
+        let (one, two) = (predicted(&place, one), predicted(&place, two));
+        assert!(one.len() >= 30, "{}", one.len());
+        for (one, two) in one.iter().zip(&two) {
+            assert!((one - two).abs() < tolerance, "{one} {two}");
+        }
+    };
+    place.write("pairs.csv", tasks(0..3, 2));
+    agree("a", "m", 1e-4);
+    place.write("pairs.csv", tasks(5..8, 2));
+    agree("b", "m", 1e-4);
+    json(&place, &["merge", "b", "b", "-o", "same"]);
+    agree("b", "same", 1e-4);
+    place.write("more.csv", tasks(2..10, 4));
+    let told = json(&place, &["update", "m", "more.csv", "-o", "n"]);
+    assert_eq!(
+        told["counters"]["refused"].as_u64().unwrap_or(0),
+        0,
+        "{told}"
+    );
+    json(&place, &["merge", "n", "a", "-o", "again"]);
+    assert_eq!(json(&place, &["info", "again"])["init"], "merge");
+    let plain = [
+        "--rank",
+        "1",
+        "--regularization",
+        "1",
+        "--standardize",
+        "none",
+    ];
+    json(
+        &place,
+        &[&["train", "multitask", "a.csv", "-o", "p"][..], &plain].concat(),
+    );
+    let said = place.run(&["merge", "a", "p", "-o", "x"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("expected the same"), "{}", said.stderr);
+}
+
+#[test]
 fn what_cannot_be_merged_is_refused_in_words() {
     let place = Place::new();
     place.write("a.svm", rows(0));
@@ -146,20 +267,6 @@ fn what_cannot_be_merged_is_refused_in_words() {
         &place,
         &["train", "completion", "r.csv", "-o", "r", "--rank", "2"],
     );
-    json(
-        &place,
-        &[
-            "train",
-            "similarity",
-            "a.svm",
-            "-o",
-            "g",
-            "--learner",
-            "aroma-factored",
-            "--steps",
-            "9",
-        ],
-    );
     let refused = |arguments: &[&str], message: &str| {
         let said = place.run(&[&["merge"][..], arguments].concat());
         assert_eq!(
@@ -172,7 +279,6 @@ fn what_cannot_be_merged_is_refused_in_words() {
         assert!(!place.path("m").exists());
     };
     refused(&["s", "r", "-o", "m"], "expected one task");
-    refused(&["g", "g", "-o", "m"], "train one model on all parts");
     refused(&["s", "s", "-o", "-"], "`-` is not possible");
     refused(&["s", "s", "-o", "s"], "read by the same command");
     refused(&["s", "s", "-o", "m", "--rank", "7"], "expected 1 to 6");

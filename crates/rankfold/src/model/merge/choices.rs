@@ -45,7 +45,7 @@ fn whole(tall: &Tall<f32>) -> Mat<f64> {
 }
 
 /// The map T of least ‖A T − B‖, smallest where it is not unique.
-fn map_between(a: &Mat<f64>, b: &Mat<f64>) -> Option<Mat<f64>> {
+pub(super) fn map_between(a: &Mat<f64>, b: &Mat<f64>) -> Option<Mat<f64>> {
     let gram = symmetric::part(&(a.transpose() * a));
     let largest = (0..gram.nrows()).map(|i| gram[(i, i)]).fold(0.0, f64::max);
     let inverse = symmetric::map(&gram, |v| match v > 1e-10 * largest {
@@ -55,7 +55,7 @@ fn map_between(a: &Mat<f64>, b: &Mat<f64>) -> Option<Mat<f64>> {
     Some(inverse? * (a.transpose() * b))
 }
 
-fn rows_at(m: &Mat<f64>, at: &[u32]) -> Mat<f64> {
+pub(super) fn rows_at(m: &Mat<f64>, at: &[u32]) -> Mat<f64> {
     Mat::from_fn(at.len(), m.ncols(), |i, j| m[(at[i] as usize, j)])
 }
 

@@ -153,12 +153,13 @@ mod tests {
 
     #[test]
     fn other_distributions_and_ranks_are_refused() {
-        let one = model(0, 6, "aroma-factored");
-        let error = Model::merge(&[&one, &one], &MergeOptions::default()).unwrap_err();
-        assert!(error.to_string().contains("aroma-diagonal"), "{error}");
-        let one = model(0, 6, "aroma-diagonal");
+        let (one, two) = (model(0, 6, "aroma-diagonal"), model(0, 6, "aroma-factored"));
+        let error = Model::merge(&[&one, &two], &MergeOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("factored-gaussian"), "{error}");
         let options = MergeOptions::default().rank(Some(2));
-        let error = Model::merge(&[&one, &one], &options).unwrap_err();
-        assert!(error.to_string().contains("full matrix"), "{error}");
+        for model in [&one, &two] {
+            let error = Model::merge(&[model, model], &options).unwrap_err();
+            assert!(error.to_string().contains("full matrix"), "{error}");
+        }
     }
 }

@@ -3,14 +3,17 @@
 //! W is their mean in the quotient geometry (see [`mean`]), on the union of their ids or features;
 //! what they know beside W is joined by what it means: biases and priors by counts, counts and
 //! sums of classes by adding, scales of ratings by the wider one. Costs a few passes over the
-//! factors, (n + m) k² each.
+//! factors, (n + m) k² each. Distributions add up what they learned ([`diagonal`], [`gaussian`]),
+//! and regressions that share a subspace have a mean of their own ([`tasks`]).
 
 mod beside;
 mod choices;
 mod diagonal;
+mod gaussian;
 mod maps;
 mod mean;
 mod ratings;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod union;
@@ -40,7 +43,7 @@ pub struct Merged {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct MergeOptions {
-    /// The rank; that of the first model where it is not given.
+    /// The rank; where it is not given that of the first model, of models of tasks the largest.
     pub rank: Option<usize>,
     /// How much each model counts, times what its rows were learned from where it knows that.
     pub weights: Option<Vec<f64>>,
@@ -132,21 +135,6 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
                 model.task()
             )));
         }
-        let why = match &model.knowledge {
-            Knowledge::Multitask(_) => Some("a model of tasks keeps its rows in its subspace"),
-            _ if model.storage().form == "factored-gaussian" => {
-                Some("sums of such distributions are none of them (those of `aroma-diagonal` are)")
-            }
-            _ => None,
-        };
-        if let Some(why) = why {
-            let task = model.task();
-            return Err(Error::input(format!(
-                "a model of `train {task}` with the learner `{}` cannot be merged, because {why}: \
-                 train one model on all parts",
-                model.card.learner
-            )));
-        }
         let differs = |what: &str, one: &str, two: &str| match one == two {
             true => Ok(()),
             false => Err(Error::input(format!(
@@ -164,16 +152,18 @@ fn check(models: &[&Model], options: &MergeOptions) -> Result<()> {
     }
     match first.knowledge {
         Knowledge::Recommend(_) => choices::check(models),
+        Knowledge::Multitask(_) => tasks::check(models),
         _ => Ok(()),
     }
 }
 
-/// How much a model counts: examples of online learners; the iterations of others say nothing
-/// of how much data they had.
+/// How much a model counts: rows of tasks, examples of online learners; the iterations of others
+/// say nothing of how much data they had.
 fn examples(model: &Model) -> f64 {
-    match model.card.step_size > 0.0 {
-        true => model.card.counters.steps.max(1) as f64,
-        false => 1.0,
+    match &model.knowledge {
+        Knowledge::Multitask(known) => tasks::rows(&known.space).max(1.0),
+        _ if model.card.step_size > 0.0 => model.card.counters.steps.max(1) as f64,
+        _ => 1.0,
     }
 }
 
@@ -207,6 +197,11 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
     };
     let left = side(false, "rows")?;
     let right = side(true, "objects")?;
+    if let Knowledge::Multitask(_) = &models[0].knowledge {
+        let mut notes = Vec::new();
+        let card = card(models, &examples, &mut notes);
+        return tasks::joined(models, [&left, &right], &examples, options, (card, notes));
+    }
     let counts = |i: usize, right: bool| -> Vec<f64> {
         let shape = forms[i].shape();
         let size = if right { shape.1 } else { shape.0 };
@@ -228,17 +223,23 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
             None => vec![examples[i]; size],
         }
     };
+    let shares: Vec<f64> = (0..models.len()).map(given).collect();
     let mut notes = Vec::new();
     let (form, lost) = match forms[0] {
-        FormRef::Full(_) | FormRef::Diagonal(_) if options.rank.is_some() => {
+        FormRef::Full(_) | FormRef::Diagonal(_) | FormRef::Gaussian(_)
+            if options.rank.is_some() =>
+        {
             let message = "is of no use for a full matrix: expected none";
             return Err(Error::option("rank", message));
         }
         FormRef::Full(_) => (full(&forms, [&left, &right], &examples)?, 0.0),
         FormRef::Diagonal(_) => {
-            let given: Vec<f64> = (0..models.len()).map(given).collect();
-            let found = diagonal::joined(&forms, [&left, &right], &given)?;
+            let found = diagonal::joined(&forms, [&left, &right], &shares)?;
             (Form::Diagonal(found), 0.0)
+        }
+        FormRef::Gaussian(_) => {
+            let found = gaussian::joined(&forms, [&left, &right], &shares)?;
+            (Form::Gaussian(found), 0.0)
         }
         first => {
             let entries = (left.size + right.size) as u128 * first.rank() as u128;
@@ -321,6 +322,17 @@ fn merged<R: Real>(models: &[&Model], options: &MergeOptions) -> Result<Merged> 
     Ok(Merged { model, lost, notes })
 }
 
+/// Refuses a rank above the smaller side of W.
+fn rank_within(rank: usize, most: usize) -> Result<()> {
+    match (1..=most).contains(&rank) {
+        true => Ok(()),
+        false => Err(Error::option(
+            "rank",
+            format!("is {rank}: expected 1 to {most}, the smaller side of W"),
+        )),
+    }
+}
+
 /// The mean cut to a rank, in the form of the first model, and what was cut off.
 fn cut<R: Real>(
     like: FormRef<'_, R>,
@@ -331,10 +343,7 @@ fn cut<R: Real>(
     let left = &factors[0];
     let right = factors.get(1).unwrap_or(left);
     let most = left.nrows().min(right.nrows());
-    if rank == 0 || rank > most {
-        let message = format!("is {rank}: expected 1 to {most}, the smaller side of W");
-        return Err(Error::option("rank", message));
-    }
+    rank_within(rank, most)?;
     let whole = svd_of_product(left, right, left.ncols());
     let (p, sigma, q) = whole.ok_or_else(|| Error::failure("the mean has no singular values"))?;
     let used = sigma.iter().filter(|s| **s > ZERO * sigma[0]).count();
