@@ -44,7 +44,7 @@ pub use task_space::{
 use crate::data::text::{Documents, Vocabulary};
 use crate::data::{Features, Labelled, read_with};
 use crate::form::{Form, MOST, Side, Upkeep};
-use crate::linalg::Retraction;
+use crate::linalg::{Retraction, svd_of_product};
 use crate::online::{AromaOptions, InnerSteps, StepRule};
 use crate::{Error, Ids, Real, Result, Rows, choices};
 use file::{Tensor, TensorFile, Tensors};
@@ -544,9 +544,10 @@ impl Model {
     /// are not at hand.
     pub fn singular_values(&self) -> Result<Option<Vec<f64>>> {
         if matches!(self.knowledge, Knowledge::Multitask(_)) {
-            // U is orthonormal, and weights may have lost rank.
-            let (_, weights) = self.task_factors()?;
-            let (_, sigma, _) = crate::linalg::svd(&weights).ok_or_else(rank_lost)?;
+            // Weights may have lost rank.
+            let (u, weights) = self.task_factors()?;
+            let whole = svd_of_product(&u, &weights, u.ncols());
+            let (_, sigma, _) = whole.ok_or_else(rank_lost)?;
             return Ok(Some(sigma));
         }
         let (gauge, full) = with_form!(&self.form, form => {

@@ -175,7 +175,7 @@ impl Documents {
             seen += 1;
             let fields = fields.map_err(Problem::Line);
             let done = fields.and_then(|found| {
-                if condition.is_some_and(|c| !found.values.iter().any(|v| *v == c.value)) {
+                if condition.is_some_and(|c| !found.values.contains(&c.value)) {
                     skipped += 1;
                     return Ok(());
                 }

@@ -77,7 +77,15 @@ fn told(model: &Model, task: &str, row: &[f64]) -> f64 {
 #[track_caller]
 fn follows(model: &Model) {
     let (space, card) = model.task_parts().unwrap();
-    let (_, weights) = model.task_factors().unwrap();
+    let (u, weights) = model.task_factors().unwrap();
+    // U of a merged model is not orthonormal.
+    let (_, dense, _) = svd(&(&u * weights.transpose())).unwrap();
+    let singular = model.singular_values().unwrap().unwrap();
+    let least = 1e-12 * dense.first().copied().unwrap_or(0.0);
+    for (k, s) in singular.iter().enumerate() {
+        assert!((s - dense[k]).abs() <= least, "{singular:?} {dense:?}");
+    }
+    assert!(dense[singular.len()..].iter().all(|&s| s <= least), "{dense:?}");
     for (t, moments) in space.moments.iter().enumerate() {
         let fit = card.prior.fit(moments);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-8 * (1.0 + b.abs()), "{t}: {a} {b}");
