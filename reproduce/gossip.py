@@ -413,7 +413,7 @@ def recovered(bench):
             bench.lab.rankfold("gossip", "run", "multitask", path, "--agents", AGENTS, "--rank", RANK, "--rho", rho, "-o",
                                folder / "shared.safetensors", "--mean-only", "--task-column", "task", "--target-column", "y",
                                "--standardize", "none", "--no-bias", "--no-common", "--regularization", 0, "--schedule", "stochastic",
-                               "--slots", slots, "--seed", seed, "--precision", "f64", "--curve", curve, "--curve-every", slots // POINTS,
+                               "--slots", slots, "--seed", seed, "--curve", curve, "--curve-every", slots // POINTS,
                                "--curve-subspace", folder / "planted.npy", *words.split())
             points = [json.loads(line) for line in curve.read_text().splitlines()]
             return {"curve": [[p["steps"], *(p[f"angle_{i}"] for i in range(AGENTS))] for p in points]}
