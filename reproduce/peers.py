@@ -132,7 +132,6 @@ class Ratings(Item):
     def __init__(self, lab, name, file, large):
         super().__init__(lab, name)
         self.file, self.large = lab.data / "movielens" / file, large
-        self.splits = 3 if large else 5
 
     def files(self, split):
         prefix = self.lab.folder / f"{self.name}-{split}"
@@ -166,18 +165,17 @@ class Ratings(Item):
         return float(np.sqrt(np.mean((clipped - test[2]) ** 2))), None
 
     def peers(self):
-        few = 1 if self.large else None
         peers = {
             "cmfrec, rank 10": Peer("cmfrec", cmfrec, (3.0, 6.0, 10.0, 20.0, 35.0), once=True),
             "LIBMF, rank 10":
                 Peer("libmf", libmf, tuple((n, p) for n in (30, 80) for p in (0.03, 0.05, 0.07, 0.1, 0.15)), once=True),
-            "myFM, rank 10, 100 samples": Peer("myfm", myfm, slow=True, splits=few),
+            "myFM, rank 10, 100 samples": Peer("myfm", myfm, slow=True),
             "Surprise SVD, rank 10":
                 Peer("scikit-surprise", surprise, ((20, 0.02), (40, 0.05), (60, 0.1)) if self.large else
-                     ((20, 0.02), (30, 0.05), (60, 0.05), (60, 0.1), (100, 0.1)), slow=True, splits=few, once=True),
+                     ((20, 0.02), (30, 0.05), (60, 0.05), (60, 0.1), (100, 0.1)), slow=True, once=True),
         }
         if not self.large:
-            peers["myFM with implicit features, rank 10"] = Peer("myfm", myfm_implicit, slow=True, splits=few)
+            peers["myFM with implicit features, rank 10"] = Peer("myfm", myfm_implicit, slow=True)
         return peers
 
 
@@ -329,12 +327,11 @@ class Labels(Item):
         return float(np.mean(found)), float(np.mean(first))
 
     def peers(self):
-        large = self.name == "delicious"
         return {
             "ridge (scikit-learn)": Peer("scikit-learn", ridge, (0.3, 1.0, 3.0, 10.0, 30.0)),
             "one-vs-rest logistic (scikit-learn)":
-                Peer("scikit-learn", logistic, (1.0, 3.0, 10.0), slow=True, splits=3 if large else None, once=True),
-            "LightFM WARP, rank 50": Peer("lightfm-next", lightfm, (5, 10, 20, 40), slow=True, splits=3, once=True),
+                Peer("scikit-learn", logistic, (1.0, 3.0, 10.0), slow=True, once=True),
+            "LightFM WARP, rank 50": Peer("lightfm-next", lightfm, (5, 10, 20, 40), slow=True, once=True),
         }
 
 
@@ -472,7 +469,7 @@ class Metric(Item):
             "all features": Peer("scikit-learn", raw),
             "PCA (scikit-learn)": Peer("scikit-learn", pca),
             "shrunk LDA (scikit-learn)": Peer("scikit-learn", lda, (0.003, 0.01, 0.03, 0.1, 0.3, 0.6)),
-            "LMNN (metric-learn), 1,500 training rows": Peer("metric-learn", lmnn, slow=True, splits=1),
+            "LMNN (metric-learn), 1,500 training rows": Peer("metric-learn", lmnn, slow=True),
         }
 
 
@@ -624,13 +621,12 @@ tuned on a tenth of the training part; rankfold has no options, except where the
 Mean and standard error over splits; the best mean is bold, whoever has it. Programs take turns split by
 split. The first split of labels, news and metrics is the published one, the others are random ones of the
 same sizes (for news, 65 to 35). CPU seconds are those of the last fit and of predicting for peers, with one
-thread, and of all that is chosen and learned for rankfold. Peers that take minutes have fewer splits; cmfrec,
-LIBMF, Surprise, logistic regression, LightFM and the SVM are tuned on the first split only. “Edge of its
-grid” means that a setting at the end of the list was the best one in some split.
+thread, and of all that is chosen and learned for rankfold: what a peer's own trials take is not counted, 3 to 12 fits
+of its settings. cmfrec, LIBMF, Surprise, logistic regression, implicit, EASE, LightFM and the SVM are tuned on the first
+split only. “Edge of its grid” means that a setting at the end of the list was the best one in some split.
 
-What to keep in mind. Lines with one split have no standard error, and those of two or three splits have a poor one; the
-splits of one item need not be as many for all programs. The published split of news is much harder than the random
-ones, so that the error of their mean says little. Peers of ratings have rank 10 and were not tried with others; the line
+What to keep in mind. The last choice of each user can be taken in one way only, so that line has one split. The
+published split of news is much harder than the random ones, so that the error of their mean says little. Peers of ratings have rank 10 and were not tried with others; the line
 of rankfold to compare at equal rank is `--rank 10`. LMNN has one fixed setting. Processors were shared with
 other work, which makes CPU seconds larger, now for one program and now for another.
 
