@@ -626,9 +626,10 @@ of its settings. cmfrec, LIBMF, Surprise, logistic regression, implicit, EASE, L
 split only. “Edge of its grid” means that a setting at the end of the list was the best one in some split.
 
 What to keep in mind. The last choice of each user can be taken in one way only, so that line has one split. The
-published split of news is much harder than the random ones, so that the error of their mean says little. Peers of ratings have rank 10 and were not tried with others; the line
-of rankfold to compare at equal rank is `--rank 10`. LMNN has one fixed setting. Processors were shared with
-other work, which makes CPU seconds larger, now for one program and now for another.
+published split of news is much harder than the random ones, so that the error of their mean says little. Peers of
+ratings have rank 10 and were not tried with others; the line of rankfold to compare at equal rank is `--rank 10`. LMNN
+has one fixed setting. Processors were shared with other work, which makes CPU seconds larger, now for one program and
+now for another.
 
 Made by `scripts/reproduce peers`; what was measured is in [peers.json](peers.json).
 """
