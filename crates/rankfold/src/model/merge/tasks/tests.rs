@@ -85,7 +85,10 @@ fn follows(model: &Model) {
     for (k, s) in singular.iter().enumerate() {
         assert!((s - dense[k]).abs() <= least, "{singular:?} {dense:?}");
     }
-    assert!(dense[singular.len()..].iter().all(|&s| s <= least), "{dense:?}");
+    assert!(
+        dense[singular.len()..].iter().all(|&s| s <= least),
+        "{dense:?}"
+    );
     for (t, moments) in space.moments.iter().enumerate() {
         let fit = card.prior.fit(moments);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-8 * (1.0 + b.abs()), "{t}: {a} {b}");
