@@ -133,7 +133,7 @@ class Clicks(Item):
         als = tuple((64, p, a) for p in (0.1, 1, 10, 30) for a in (1, 3, 10))
         return {
             "popularity": Peer("numpy", popularity),
-            "EASE (full rank)": Peer("numpy", ease, (30, 100, 300, 1000, 3000), once=True),
+            "EASE (full rank)": Peer("numpy", ease, (30, 100, 300, 1000, 3000, 10000), once=self.large),
             "implicit ALS, rank 64": Peer("implicit", implicit_als, als, once=True),
             "implicit BPR, rank 64":
                 Peer("implicit", implicit_bpr, tuple((64, p, n) for p in (0.003, 0.01, 0.03) for n in (100, 300)),
