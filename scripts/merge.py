@@ -39,6 +39,7 @@ LEARNERS = {
         "mixed": ["--learner", "mixed"],
     },
     "similarity": {
+        "loreta-psd, rank 20": ["--learner", "loreta-psd", "--rank", "20", "--score", "dot"],
         "aroma-factored": ["--learner", "aroma-factored"],
         "aroma-diagonal": ["--learner", "aroma-diagonal"],
     },
@@ -140,9 +141,11 @@ def main():
                     found.setdefault((name, key), []).append(value)
     print(f"| learner | model | {' | '.join(metrics)} |\n|---|---|{'---|' * len(metrics)}")
     for (name, key), values in found.items():
-        columns = list(zip(*values))
+        # Not every learner knows how sure it is.
+        columns = [c for c in zip(*values) if None not in c]
         error = [statistics.stdev(c) / len(c) ** 0.5 if len(c) > 1 else 0.0 for c in columns]
         cells = [f"{statistics.mean(c):.4f} ± {e:.4f}" for c, e in zip(columns, error)]
+        cells += ["–"] * (len(metrics) - len(cells))
         print(f"| {name} | {key} | {' | '.join(cells)} |")
 
 
