@@ -314,10 +314,10 @@ PAPER = Paper(
         Item("figure-3-right", "Figure 3, right", "less than 5 % change over three decades of r, on images; here Office-Caltech10, 50K triplets",
              "train similarity --confidence-r .01|.1|1|10", "similarity", 60, .3, image_noise),
         Item("figure-4-left", "Figure 4, left", "both AROMA learners are clearly better than OASIS with C = .1, random splits, 500K triplets",
-             "train similarity --learner aroma-diagonal|aroma-factored --confidence-r 1", "similarity", 15, .5, messages),
+             "train similarity --learner aroma-diagonal|aroma-factored --confidence-r 1", "similarity", 5, .5, messages),
         Item("figure-4-middle", "Figure 4, middle", "f-AROMA learns faster than d-AROMA; OASIS needs ten times the triplets",
-             "train similarity --learner …", "similarity", 20, .5, course),
+             "train similarity --learner …", "similarity", 11, .5, course),
         Item("figure-4-right", "Figure 4, right", "less than 5 % change over three decades of r",
-             "train similarity --confidence-r .01|.1|1|10", "similarity", 15, .5, noise),
+             "train similarity --confidence-r .01|.1|1|10", "similarity", 5, .5, noise),
         Item("itml", "Figure 4, left", "ITML is behind both", "train metric --learner itml --rank 1000", "similarity", 60, .3, itml),
     ])

@@ -525,25 +525,25 @@ PAPER = Paper(
         Item("proposition", "Proposition 1", "Algorithm 1 converges to a stationary point",
              tests="`algorithm_1_comes_to_a_stationary_point`"),
         Item("figure-1", "Figure 1", "the Euclidean formulation performs poorly; subspaces have a lower error and agree",
-             "gossip run completion --schedule stochastic --init random --geometry grassmann|euclidean --step-a …", "gossip", 20, .2, geometry),
+             "gossip run completion --schedule stochastic --init random --geometry grassmann|euclidean --step-a …", "gossip", 7, .2, geometry),
         Item("figure-2ab", "Figure 2 (a, b), case 1", "ρ = 1e3 gives a low error and consensus, ρ = 1e10 consensus only; 10,000 × 100,000, here a "
              "tenth of each side, with ρ in proportion", "gossip run completion --schedule stochastic --init random --rho … --step-a …",
-             "gossip", 15, .2, weights),
+             "gossip", 6, .2, weights),
         Item("figure-2cd", "Figure 2 (c, d), case 2", "stochastic and parallel gossip behave alike; here 1,000 × 10,000",
-             "gossip run completion --schedule stochastic|parallel --init random --step-a …", "gossip", 15, .2, schedules),
+             "gossip run completion --schedule stochastic|parallel --init random --step-a …", "gossip", 3, .2, schedules),
         Item("figure-2ef", "Figure 2 (e, f), case 3", "preconditioned steps are better at condition number 500, and agents reach consensus with both; here 500 × 5,000",
-             "gossip run completion --precondition --step-a …", "gossip", 10, .2, preconditioned),
+             "gossip run completion --precondition --step-a …", "gossip", 6, .2, preconditioned),
         Item("figure-3", "Figure 3, case 4", "stochastic gossip is better than D-LMaFit; 500 × 12,000",
-             "gossip run completion --schedule stochastic --rho 1e3; reproduce/plain/d_lmafit.py", "gossip", 10, .2, against_lmafit),
+             "gossip run completion --schedule stochastic --rho 1e3; reproduce/plain/d_lmafit.py", "gossip", 6, .2, against_lmafit),
         Item("table-2", "Table 2, case 5", "Netflix: .877 (2 agents) to .900 (20), RTRMC .873", why_not="Netflix was withdrawn"),
         Item("table-3", "Table 3, case 5", "MovieLens 10M, ranks 3/5/7/9: ten agents .844/.836/.845/.860, five .834/.821/.829/.841, RTRMC "
              ".829/.814/.812/.814: a price of at most .046; here MovieLens 1M", "gossip run completion --agents 2|5|10 --as-published --rho 1e5 "
              "--regularization .01", "gossip", 60, .2, ratings),
         Item("figure-4", "Figure 4, case 5", "agents agree on Netflix", why_not="Netflix was withdrawn"),
         Item("figure-5a", "Figure 5 (a), case 6", "all agents converge to the planted subspace of 1,000 tasks",
-             "gossip run multitask --schedule stochastic --rho 1e3 --regularization 0", "gossip", 15, .2, recovered),
+             "gossip run multitask --schedule stochastic --rho 1e3 --regularization 0", "gossip", 3, .2, recovered),
         Item("figure-5b", "Figure 5 (b), case 7", "certain agents do better than alternating minimization, and on average they match it",
-             "gossip run multitask --agents 6 --rank 3", "gossip", 10, .2, agents_of_tasks),
+             "gossip run multitask --agents 6 --rank 3", "gossip", 1, .2, agents_of_tasks),
         Item("table-4", "Table 4, case 7", "six agents, ranks 3/5/7/9: Parkinsons .345/.339/.342/.341 (alternating .340), School "
-             ".761/.786/.782/.786 (.781)", "gossip run multitask --agents 6 --as-published --rho 1e6", "gossip", 30, .2, tasks),
+             ".761/.786/.782/.786 (.781)", "gossip run multitask --agents 6 --as-published --rho 1e6", "gossip", 6, .2, tasks),
     ])

@@ -280,18 +280,18 @@ PAPER = Paper(
         Item("algorithms", "Algorithms 2 to 5 and 7", "all forms of a step are the same step",
              tests="`all_forms_of_one_step_agree`, `all_forms_of_one_psd_step_agree`, `golden_pinv_update_branches`"),
         Item("identification", "Section 5", "manifold identification is not as good as LORETA, because M collapses",
-             "train similarity --learner manifold-identification --rank 30", "similarity", 15, .5, identification),
+             "train similarity --learner manifold-identification --rank 30", "similarity", 5, .5, identification),
         Item("figure-3ab", "Figure 3 (a, b)", "LORETA-PSD learns faster than LORETA at ranks 10, 40 and 100",
-             "train similarity --learner loreta|loreta-psd --rank 10|40|100", "similarity", 40, .5, curves),
+             "train similarity --learner loreta|loreta-psd --rank 10|40|100", "similarity", 9, .5, curves),
         Item("figure-3c", "Figure 3 (c)", "LORETA is best at all ranks, PSD slightly better, rank 30 better than 10 and 100, "
              "33 % above a full matrix of equal memory", "train similarity --learner … --rank …", "similarity", 120, 1, by_rank),
         Item("gradient", "Section 7.1.4", "descent on two factors is too unstable to be shown, on one factor it is more stable",
-             "train similarity --learner gradient|gradient-psd --rank 30 --step-size …", "similarity", 20, .5, gradient),
+             "train similarity --learner gradient|gradient-psd --rank 30 --step-size …", "similarity", 7, .5, gradient),
         Item("polar", "Section 7.1.4", "the polar PSD geometry was not in line with the other methods; here 20,000 triplets",
-             "train similarity --learner polar-psd --rank 30", "similarity", 8, .3, polar),
+             "train similarity --learner polar-psd --rank 30", "similarity", 3, .3, polar),
         Item("figure-4", "Figure 4, left", "LORETA beats PA and both perceptrons at all ranks; the identity is the best start at low, zero at high rank; "
              "here three sets of labels with their own splits", "train ranking --learner loreta|passive-aggressive|perceptron|group-perceptron", "ranking", 60, .2, labels),
         Item("figure-4-large", "Figure 4, right", "the same on 908,210 images", why_not="the features of ImageNet 2010 are not distributed"),
         Item("figure-5", "Figure 5", "LORETA of high rank is best at short and at long times; some ranks overtrain; here bibtex",
-             "train ranking --epochs 1|2|5|10|20", "ranking", 30, .2, label_time),
+             "train ranking --epochs 1|2|5|10|20", "ranking", 2, .2, label_time),
     ])
