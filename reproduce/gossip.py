@@ -58,7 +58,7 @@ def agents(bench, size, seed, rho, slots, options, condition=None):
             # A step that is too long for plain matrices.
             if "has lost rank" not in str(failure):
                 raise
-            return {"valid": math.inf, "error": math.inf, "consensus": math.inf, "cpu": 0.0, "curve": []}
+            return {"valid": None}
         points = [json.loads(line) for line in curve.read_text().splitlines()]
         errors = []
         for other in others:
@@ -74,15 +74,20 @@ def agents(bench, size, seed, rho, slots, options, condition=None):
     return bench.once(command, work)
 
 
+def ended(error):
+    """Whether a run came to its end with an error that is a number."""
+    return error is not None and math.isfinite(error)
+
+
 def least(runs):
-    return min((run for run in runs if math.isfinite(run["valid"])), key=lambda run: run["valid"])
+    return min((run for run in runs if ended(run["valid"])), key=lambda run: run["valid"])
 
 
 def tuned(bench, size, slots, options, sizes, rates=(0, .01), rhos=(1e2,), condition=None):
     """ρ and steps a/(1 + bk): those with the least error on the entries to choose by, of the first seed."""
     settings = [(rho, f"{options} --step-a {a:g} --step-b {b:g}") for rho in rhos for a in sizes for b in rates]
     runs = [(agents(bench, size, 0, rho, slots, words, condition)["valid"], rho, words) for rho, words in settings]
-    return min(run for run in runs if math.isfinite(run[0]))[1:]
+    return min(run for run in runs if ended(run[0]))[1:]
 
 
 def unit(size):

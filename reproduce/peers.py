@@ -622,8 +622,9 @@ Mean and standard error over splits; the best mean is bold, whoever has it. Prog
 split. The first split of labels, news and metrics is the published one, the others are random ones of the
 same sizes (for news, 65 to 35). CPU seconds are those of the last fit and of predicting for peers, with one
 thread, and of all that is chosen and learned for rankfold: what a peer's own trials take is not counted, 3 to 12 fits
-of its settings. cmfrec, LIBMF, Surprise, logistic regression, implicit, LightFM, the SVM, and EASE on MovieLens 1M are tuned on the first
-split only. “Edge of its grid” means that a setting at the end of the list was the best one in some split.
+of its settings. cmfrec, LIBMF, Surprise, logistic regression, implicit, LightFM, the SVM, and EASE on MovieLens 1M are
+tuned on the first split only. “Edge of its grid” means that a setting at the end of the list was the best one in some
+split.
 
 What to keep in mind. The last choice of each user can be taken in one way only, so that line has one split. The
 published split of news is much harder than the random ones, so that the error of their mean says little. Peers of

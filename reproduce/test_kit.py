@@ -1,11 +1,12 @@
 """Tests of the plain programs that stand beside rankfold, and of what keeps the results."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
-from reproduce import items, lab, page
+from reproduce import gossip, items, lab, page
 from reproduce.plain import balanced, bounds, completion, d_lmafit, metrics
 
 
@@ -199,3 +200,8 @@ def test_comments_and_tests_of_a_source_do_not_count():
     code = "fn a() {\n    1\n}\n"
     assert lab.bare(f"//! What.\n{code}\n#[cfg(test)]\nmod tests {{\n}}\n") == lab.bare(f"/// Why.\n\n{code}")
     assert lab.bare(code) != lab.bare(code.replace("1", "2"))
+
+
+def test_runs_that_did_not_end_are_no_choice():
+    runs = [{"valid": None}, {"valid": 2.0}, {"valid": math.inf}, {"valid": math.nan}, {"valid": 1.0}]
+    assert gossip.least(runs) == {"valid": 1.0}
